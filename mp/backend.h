@@ -1,0 +1,62 @@
+// A family of devices and of ways to move data between them, handed in by the application.
+//
+//   std::shared_ptr<mp::Backend> backend = *mp::host::NewBackend({.devices = 4});
+//   auto world = mp::World::Create(backend, {});
+//
+// Threads.   Any number at once.
+// Ownership. Every World holds the Backend that it was made with.
+#ifndef MP_BACKEND_H_
+#define MP_BACKEND_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "mp/base/sync.h"
+#include "mp/communicator.h"
+#include "mp/device.h"
+#include "mp/order.h"
+
+namespace mp {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  // "host", "cuda".
+  absl::string_view name() const { return DoName(); }
+  int device_count() const { return DoDeviceCount(); }
+  // 0 <= index < device_count().
+  Device& device(int index) { return DoDevice(index); }
+  // The time that deadlines are measured in.
+  sync::Clock& clock() { return DoClock(); }
+
+  // A way to move data among ranks on these devices, in rank order; at least two.
+  // InvalidArgument: a device is named twice and the backend cannot have two ranks on one.
+  absl::StatusOr<std::unique_ptr<Communicator>> NewCommunicator(const std::vector<int>& devices) {
+    return DoNewCommunicator(devices);
+  }
+
+  Order& order() { return order_; }
+
+ protected:
+  Backend() = default;
+
+ private:
+  virtual absl::string_view DoName() const = 0;
+  virtual int DoDeviceCount() const = 0;
+  virtual Device& DoDevice(int index) = 0;
+  virtual sync::Clock& DoClock() = 0;
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> DoNewCommunicator(
+      const std::vector<int>& devices) = 0;
+
+  Order order_;
+};
+
+}  // namespace mp
+
+#endif  // MP_BACKEND_H_

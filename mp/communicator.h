@@ -1,0 +1,64 @@
+// How the data of a group of ranks moves: carries out the operations that its ranks have agreed on.
+//
+// The scheduler calls it like this, for every operation, in the order of the lines:
+//
+//   Enter(op, peer)   each rank as it posts, in one order for all operations of a Backend; holds
+//                     the Order lock.  Takes the rank's place in op.streams[peer], where streams
+//                     can hold a place for what is not agreed yet; nothing otherwise.
+//   Issue(op)         once, when all have entered and agree, in ticket order, never two at a time
+//                     in one Backend.  With places: lets the operation run as soon as every
+//                     stream has reached its place; holds the Order lock.  Without: enqueues it on
+//                     every stream, and holds no lock.
+//   Arrive(op, peer)  where Enter said so: by the same thread, after it let go of the lock.  May
+//                     run work.
+//   Drop(op)          instead of Issue: the operation came to nothing.  Work behind the places
+//                     taken goes on, outputs stay as they were.  Holds the Order lock.
+//
+// It calls Retire of its Retirer, once for each operation, when it no longer looks at it.
+#ifndef MP_COMMUNICATOR_H_
+#define MP_COMMUNICATOR_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "mp/operation.h"
+
+namespace mp {
+
+// Takes operations back for the next use.
+class Retirer {
+ public:
+  virtual ~Retirer() = default;
+  virtual void Retire(Operation& operation) = 0;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  // Whether streams hold places.  Where they do not, a door returns only when its operation has
+  // been issued, so that what the caller queues next stands behind it.
+  virtual bool holds_places() const = 0;
+
+  // A fresh operation for this group; `retirer` outlives it.
+  virtual std::unique_ptr<Operation> NewOperation(Retirer& retirer) = 0;
+
+  // True where Arrive is to be called.
+  virtual bool Enter(Operation& operation, int peer) = 0;
+  virtual absl::Status Issue(Operation& operation) = 0;
+  virtual void Arrive(Operation& operation, int peer) = 0;
+  virtual void Drop(Operation& operation) = 0;
+
+  // How it moves data, for `mp info`: "host memory".
+  virtual std::string Route() const = 0;
+
+ protected:
+  Communicator() = default;
+};
+
+}  // namespace mp
+
+#endif  // MP_COMMUNICATOR_H_

@@ -1,0 +1,19 @@
+#include "mp/device.h"
+
+namespace mp {
+
+absl::StatusOr<Buffer> Device::Allocate(DType dtype, const Shape& shape) {
+  int64_t bytes = 0;
+  if (!shape.ok() || __builtin_mul_overflow(shape.elements(), SizeOf(dtype), &bytes)) {
+    return InvalidArgument("cannot allocate ", DTypeName(dtype), shape.ToString(), " on ", name(),
+                           ": an impossible shape");
+  }
+  MP_ASSIGN_OR_RETURN(void* data, DoAllocate(bytes));
+  return Buffer(this, TensorView(data, dtype, shape));
+}
+
+Buffer::~Buffer() {
+  if (device_ != nullptr) device_->DoFree(view_.data());
+}
+
+}  // namespace mp

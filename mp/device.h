@@ -1,0 +1,56 @@
+// One place that computes: its memory and its queues.
+//
+// Threads.   Any number at once.
+// Ownership. Belongs to its Backend and outlives what it makes.
+#ifndef MP_DEVICE_H_
+#define MP_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "mp/buffer.h"
+#include "mp/stream.h"
+#include "mp/tensor.h"
+
+namespace mp {
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // Its number in the Backend, from 0.
+  int index() const { return index_; }
+  // For people: "host 0".
+  std::string name() const { return DoName(); }
+
+  // Memory for a dense tensor.  InvalidArgument: an impossible shape.  DeviceError: there is not
+  // so much memory.
+  absl::StatusOr<Buffer> Allocate(DType dtype, const Shape& shape);
+
+  // An in-order queue of its own.
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream() { return DoNewStream(); }
+
+  // Makes the calling thread one that works with this device (cudaSetDevice).
+  absl::Status BindThisThread() { return DoBindThisThread(); }
+
+ protected:
+  explicit Device(int index) : index_(index) {}
+
+ private:
+  friend class Buffer;
+  virtual std::string DoName() const = 0;
+  virtual absl::StatusOr<void*> DoAllocate(int64_t bytes) = 0;
+  virtual void DoFree(void* data) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Stream>> DoNewStream() = 0;
+  virtual absl::Status DoBindThisThread() = 0;
+
+  const int index_;
+};
+
+}  // namespace mp
+
+#endif  // MP_DEVICE_H_

@@ -1,0 +1,384 @@
+#include "mp/group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "mp/agreement.h"
+#include "mp/base/check.h"
+
+namespace mp {
+namespace {
+
+// How often a thread that waits for its peers' posts looks before it sleeps: some 10 us, then as
+// much again while others may have the core.
+constexpr int kPauses = 200;
+constexpr int kYields = 20;
+
+}  // namespace
+
+Group::Group(std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankState>> members,
+             GroupOptions options)
+    : backend_(std::move(backend)),
+      order_(backend_->order()),
+      clock_(backend_->clock()),
+      members_(std::move(members)),
+      options_(std::move(options)),
+      next_(members_.size(), 0) {
+  for (const auto& member : members_) ranks_.push_back(member->id);
+}
+
+absl::StatusOr<std::shared_ptr<Group>> Group::Create(
+    std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankState>> members,
+    GroupOptions options) {
+  std::shared_ptr<Group> group(
+      new Group(std::move(backend), std::move(members), std::move(options)));
+  std::vector<int> devices;
+  for (const auto& member : group->members_) {
+    devices.push_back(member->device->index());
+    MP_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, member->device->NewStream());
+    stream->set_watch(group->options_.watch);
+    group->comm_streams_.push_back(std::move(stream));
+  }
+  if (group->size() > 1) {
+    MP_ASSIGN_OR_RETURN(group->communicator_, group->backend_->NewCommunicator(devices));
+  }
+  sync::MutexLock lock(group->order_.mutex);
+  for (const auto& member : group->members_) group->left_ += member->left;
+  return group;
+}
+
+Group::~Group() = default;
+
+int Group::PeerOf(const RankState& rank) const {
+  const auto found = std::find_if(
+      members_.begin(), members_.end(), [&](const auto& member) { return member.get() == &rank; });
+  return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
+}
+
+Stream& Group::LaneStream(int peer, Lane lane) {
+  return lane == Lane::kCompute ? *member(peer).stream : comm_stream(peer);
+}
+
+// --- post --------------------------------------------------------------------------------------
+
+absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps,
+                         absl::Span<const Part> parts, Lane lane, Work* work) {
+  if (!failed_.load(sync::kRelaxed)) MP_RETURN_IF_ERROR(CheckDriver(peer));
+  Stream& stream = LaneStream(peer, lane);
+  if (lane == Lane::kComm) MP_RETURN_IF_ERROR(stream.Wait(member(peer).stream->Record()));
+  uint64_t sequence;
+  Operation* operation;
+  bool arrives;
+  {
+    sync::MutexLock lock(order_.mutex);
+    MP_RETURN_IF_ERROR(CheckPost(peer));
+    operation = &Join(peer, steps, parts);
+    operation->streams[static_cast<size_t>(peer)] = &stream;
+    sequence = operation->sequence;
+    arrives = communicator_->Enter(*operation, peer);
+    if (work != nullptr) *work = Work(shared_from_this(), sequence, stream.Record());
+    if (operation->posted == size()) AgreeOrFail(*operation);
+  }
+  if (arrives) communicator_->Arrive(*operation, peer);
+  IssueTicketed();
+  return AwaitLead(peer, sequence);
+}
+
+absl::Status Group::CheckDriver(int peer) const {
+  if (member(peer).driver.load(sync::kRelaxed) == sync::ThisThread()) return absl::OkStatus();
+  return UsageError("Region \"", name(), "\": rank ", member(peer).id,
+                    " is not driven by this thread (World::Run and World::Attach say which is)");
+}
+
+absl::Status Group::CheckPost(int peer) {
+  const uint64_t sequence = next_[static_cast<size_t>(peer)];
+  if (left_ > 0 && !failure_.failed()) {
+    for (int other = 0; other < size(); ++other) {
+      if (!member(other).left || next_[static_cast<size_t>(other)] > sequence) continue;
+      FailLocked(sequence, ErrorKind::kAbsentShard,
+                 absl::StrCat(Head(sequence), ": rank ", member(other).id, " cannot come, ",
+                              member(other).left_cause, " after ",
+                              next_[static_cast<size_t>(other)], " operations of this Region"));
+    }
+  }
+  if (!failure_.failed()) return absl::OkStatus();
+  return MakeError(failure_.kind, absl::StrCat(failure_.message, OnRank(peer)));
+}
+
+Operation& Group::Join(int peer, absl::Span<const Descriptor> steps,
+                       absl::Span<const Part> parts) {
+  const uint64_t sequence = next_[static_cast<size_t>(peer)]++;
+  const size_t index = sequence - window_begin_;
+  if (index == window_.size()) {
+    Slot slot;
+    slot.operation = NewOperation();
+    slot.operation->sequence = sequence;
+    slot.operation->steps.assign(steps.begin(), steps.end());
+    slot.operation->parts.resize(steps.size() * members_.size());
+    window_.Push(slot);
+  }
+  Operation& operation = *window_[index].operation;
+  ++operation.posted;
+  Append(peer, operation);
+  if (operation.posted > 1 && !Agree(operation.steps, steps)) {
+    operation.differing.push_back({peer, {steps.begin(), steps.end()}});
+    return operation;
+  }
+  for (size_t step = 0; step < parts.size(); ++step) {
+    operation.parts[step * members_.size() + static_cast<size_t>(peer)] = parts[step];
+  }
+  return operation;
+}
+
+// Puts the operation at the end of what `peer`'s rank has posted.
+void Group::Append(int peer, Operation& operation) {
+  RingQueue<Pending>& pending = member(peer).pending;
+  if (pending.empty()) ++operation.oldest;
+  pending.Push(Pending{this, &operation});
+}
+
+Operation* Group::NewOperation() {
+  if (free_.empty()) {
+    Operation* retired = retired_.exchange(nullptr, sync::kAcquire);
+    for (; retired != nullptr; retired = retired->next_retired) free_.push_back(retired);
+  }
+  if (free_.empty()) {
+    operations_.push_back(communicator_->NewOperation(*this));
+    free_.reserve(operations_.size());
+    free_.push_back(operations_.back().get());
+  }
+  Operation* operation = free_.back();
+  free_.pop_back();
+  operation->posted = 0;
+  operation->oldest = 0;
+  operation->ticket = 0;
+  operation->differing.clear();
+  return operation;
+}
+
+absl::Status Group::CheckPostAll(Lane lane) const {
+  if (failure_.failed()) return failure_.ToStatus();
+  for (int peer = 0; peer < size(); ++peer) {
+    if (lane == Lane::kCompute && member(peer).driver.load(sync::kRelaxed) != 0) {
+      return UsageError("Region \"", name(), "\": a thread drives rank ", member(peer).id,
+                        "; while it does, only the Start forms may be called for all ranks");
+    }
+    const uint64_t next = next_[static_cast<size_t>(peer)];
+    if (next != next_[0]) {
+      return UsageError("Region \"", name(), "\": ranks ", member(0).id, " and ",
+                        member(peer).id, " have posted ", next_[0], " and ", next,
+                        " operations through their own doors; both doors at once do not mix");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Group::PostAll(absl::Span<const Plan> plans, Lane lane, std::vector<Work>* works) {
+  if (lane == Lane::kComm) {
+    for (int peer = 0; peer < size(); ++peer) {
+      MP_RETURN_IF_ERROR(comm_stream(peer).Wait(member(peer).stream->Record()));
+    }
+  }
+  absl::InlinedVector<bool, 16> arrives(members_.size());
+  Operation* operation;
+  {
+    sync::MutexLock lock(order_.mutex);
+    MP_RETURN_IF_ERROR(CheckPostAll(lane));
+    operation = NewOperation();
+    operation->sequence = next_[0];
+    operation->steps.assign(1, plans[0].descriptor);
+    operation->parts.resize(members_.size());
+    operation->posted = size();
+    for (int peer = 0; peer < size(); ++peer) {
+      const Plan& plan = plans[static_cast<size_t>(peer)];
+      operation->parts[static_cast<size_t>(peer)] = plan.part;
+      operation->streams[static_cast<size_t>(peer)] = &LaneStream(peer, lane);
+      if (peer > 0 && !Agree(operation->steps, absl::MakeConstSpan(&plan.descriptor, 1))) {
+        operation->differing.push_back({peer, {plan.descriptor}});
+      }
+    }
+    const std::string wrong = FindDisagreement(*operation, ranks_);
+    if (!wrong.empty()) {
+      free_.push_back(operation);
+      return InvalidArgument("Region \"", name(), "\": ", wrong);
+    }
+    Slot slot;
+    slot.operation = operation;
+    window_.Push(slot);
+    for (int peer = 0; peer < size(); ++peer) {
+      ++next_[static_cast<size_t>(peer)];
+      Append(peer, *operation);
+      arrives[static_cast<size_t>(peer)] = communicator_->Enter(*operation, peer);
+      if (works != nullptr) {
+        works->push_back(
+            Work(shared_from_this(), operation->sequence, LaneStream(peer, lane).Record()));
+      }
+    }
+    TicketOrFindCrossing(*operation);
+  }
+  for (int peer = 0; peer < size(); ++peer) {
+    if (arrives[static_cast<size_t>(peer)]) communicator_->Arrive(*operation, peer);
+  }
+  IssueTicketed();
+  return absl::OkStatus();
+}
+
+// --- agreement ---------------------------------------------------------------------------------
+
+void Group::AgreeOrFail(Operation& operation) {
+  const std::string wrong = FindDisagreement(operation, ranks_);
+  if (wrong.empty()) return TicketOrFindCrossing(operation);
+  FailLocked(operation.sequence, ErrorKind::kMismatch,
+             absl::StrCat(Head(operation.sequence), ": ", wrong, "; nothing was launched"));
+}
+
+// --- ticket ------------------------------------------------------------------------------------
+
+bool Group::Ready(const Operation& operation) {
+  return operation.posted == operation.world_size && operation.oldest == operation.world_size;
+}
+
+void Group::GiveTicket(Operation& operation, std::vector<Pending>& next) {
+  MP_CHECK(window_.front().operation == &operation);
+  window_.Pop();
+  ++window_begin_;
+  operation.ticket = ++order_.tickets;
+  for (const auto& member : members_) {
+    member->pending.Pop();
+    if (member->pending.empty()) continue;
+    const Pending& front = member->pending.front();
+    ++front.operation->oldest;
+    if (Ready(*front.operation)) next.push_back(front);
+  }
+  if (!communicator_->holds_places()) {
+    order_.to_issue.Push(Order::Ticketed{this, &operation});
+    return;
+  }
+  issued_.store(operation.sequence + 1, sync::kSeqCst);
+  progress_.Raise();
+  const absl::Status status = communicator_->Issue(operation);
+  if (!status.ok()) FailLocked(window_begin_, KindOf(status), std::string(status.message()));
+}
+
+void Group::GiveTickets(std::vector<Pending> next) {
+  while (!next.empty()) {
+    const Pending pending = next.back();
+    next.pop_back();
+    pending.group->GiveTicket(*pending.operation, next);
+  }
+}
+
+// A fully posted operation gets its ticket, or waits for older ones of its ranks.  If those, over
+// any number of Regions, wait for this one, the ranks have posted in crossed orders.
+void Group::TicketOrFindCrossing(Operation& operation) {
+  if (Ready(operation)) {
+    std::vector<Pending> next;
+    GiveTicket(operation, next);
+    if (!next.empty()) GiveTickets(std::move(next));
+    return;
+  }
+  std::vector<Pending> path{Pending{this, &operation}};
+  while (true) {
+    const Pending here = path.back();
+    const Pending* older = nullptr;
+    for (const auto& member : here.group->members_) {
+      const Pending& front = member->pending.front();
+      if (front.operation != here.operation &&
+          front.operation->posted == front.operation->world_size) {
+        older = &front;
+      }
+    }
+    if (older == nullptr) return;  // waits for ranks that have not posted yet
+    const auto seen = std::find_if(path.begin(), path.end(), [&](const Pending& pending) {
+      return pending.operation == older->operation;
+    });
+    if (seen == path.end()) {
+      path.push_back(*older);
+      continue;
+    }
+    std::string text = "the ranks have posted in crossed orders, each before the next: ";
+    for (auto it = seen; it != path.end(); ++it) {
+      absl::StrAppend(&text, it->group->Head(it->operation->sequence), " (",
+                      Describe(it->operation->steps), "), ");
+    }
+    absl::StrAppend(&text, "and the first again; nothing was launched");
+    const std::vector<Pending> cycle(seen, path.end());
+    for (const Pending& pending : cycle) {
+      pending.group->FailLocked(pending.operation->sequence, ErrorKind::kMismatch, text);
+    }
+    return;
+  }
+}
+
+// --- issue -------------------------------------------------------------------------------------
+
+void Group::IssueTicketed() {
+  if (communicator_->holds_places()) return;
+  order_.mutex.Lock();
+  if (!order_.issuing) {
+    order_.issuing = true;
+    while (!order_.to_issue.empty()) {
+      const Order::Ticketed ticketed = order_.to_issue.Pop();
+      order_.mutex.Unlock();
+      ticketed.issuer->IssueNow(*ticketed.operation);
+      order_.mutex.Lock();
+    }
+    order_.issuing = false;
+  }
+  order_.mutex.Unlock();
+}
+
+void Group::IssueNow(Operation& operation) {
+  const uint64_t sequence = operation.sequence;
+  const absl::Status status = communicator_->Issue(operation);
+  if (!status.ok()) {
+    sync::MutexLock lock(order_.mutex);
+    const ErrorKind kind =
+        KindOf(status) == ErrorKind::kNone ? ErrorKind::kDeviceError : KindOf(status);
+    FailLocked(sequence, kind, absl::StrCat(Head(sequence), ": ", status.message()));
+  }
+  issued_.store(sequence + 1, sync::kSeqCst);
+  progress_.Raise();
+}
+
+void Group::Retire(Operation& operation) {
+  Operation* head = retired_.load(sync::kRelaxed);
+  do {
+    operation.next_retired = head;
+  } while (!retired_.compare_exchange_weak(head, &operation, sync::kRelease, sync::kRelaxed));
+}
+
+absl::Status Group::AwaitLead(int peer, uint64_t sequence) {
+  const auto lead = static_cast<uint64_t>(options_.max_lead);
+  const uint64_t target = !communicator_->holds_places() ? sequence + 1
+                          : sequence + 2 > lead          ? sequence + 2 - lead
+                                                         : 0;
+  const auto over = [&] {
+    return issued_.load(sync::kSeqCst) >= target || failed_.load(sync::kSeqCst);
+  };
+  for (int i = 0; i < kPauses + kYields && !over(); ++i) {
+    i < kPauses ? sync::Pause() : sync::Yield();
+  }
+  if (!over()) {
+    const absl::Duration start = clock_.Now();
+    while (true) {
+      const uint32_t seen = progress_.Prepare();
+      const absl::Duration sleep =
+          over() ? absl::ZeroDuration()
+                 : options_.watch->OnStall(*member(peer).stream, clock_.Now() - start);
+      if (over()) {
+        progress_.Cancel();
+        break;
+      }
+      progress_.Sleep(clock_, seen, sleep);
+    }
+  }
+  if (!failed_.load(sync::kAcquire)) return absl::OkStatus();
+  const absl::Status status = StatusOf(sequence);
+  if (status.ok()) return status;
+  return MakeError(KindOf(status), absl::StrCat(status.message(), OnRank(peer)));
+}
+
+}  // namespace mp

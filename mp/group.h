@@ -1,0 +1,158 @@
+// The scheduler of one Region: takes the ranks' posts in, lets them agree, gives tickets, issues.
+// Internal; region.h has the doors.
+//
+// An operation goes this way, all of it under the Order lock:
+//
+//   post       its rank's descriptor joins the operation of that sequence number, and its place is
+//              taken on the rank's stream
+//   agreement  with the last post; a disagreement fails the Group
+//   ticket     when it is the oldest post of all its ranks, over all Regions
+//   issue      at once where streams hold places; else in ticket order, without the lock
+//
+// A failed Group drops the operations from the failed one on and repeats its first cause for ever.
+#ifndef MP_GROUP_H_
+#define MP_GROUP_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "mp/backend.h"
+#include "mp/base/ring_queue.h"
+#include "mp/base/sync.h"
+#include "mp/communicator.h"
+#include "mp/operation.h"
+#include "mp/order.h"
+#include "mp/plan.h"
+#include "mp/rank_state.h"
+#include "mp/stream.h"
+#include "mp/work.h"
+
+namespace mp {
+
+struct GroupOptions {
+  std::string name;
+  absl::Duration absence_timeout;
+  absl::Duration absence_warning;
+  int max_lead = 1;
+  StallWatch* watch = nullptr;  // asked while a rank waits for others to catch up
+  LogSink log;
+};
+
+// Which stream an operation stands on.
+enum class Lane : int { kCompute, kComm };
+
+class Group : public std::enable_shared_from_this<Group>, private Retirer, private Issuer {
+ public:
+  static absl::StatusOr<std::shared_ptr<Group>> Create(
+      std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankState>> members,
+      GroupOptions options);
+  ~Group() override;
+
+  int size() const { return static_cast<int>(members_.size()); }
+  const std::string& name() const { return options_.name; }
+  RankState& member(int peer) const { return *members_[static_cast<size_t>(peer)]; }
+  // The position of a rank; -1 where it is no member.
+  int PeerOf(const RankState& rank) const;
+  Stream& comm_stream(int peer) { return *comm_streams_[static_cast<size_t>(peer)]; }
+
+  // One rank posts a list of steps, with one part each.  Returns when the operation is issued (or
+  // holds its place) and the rank is less than max_lead operations ahead.  Fills in `work` unless
+  // it is null.
+  absl::Status Post(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts,
+                    Lane lane, Work* work);
+
+  // One thread posts one step for all ranks, with a plan of each.  What the ranks would disagree
+  // on is InvalidArgument.  Appends to `works` unless it is null.
+  absl::Status PostAll(absl::Span<const Plan> plans, Lane lane, std::vector<Work>* works);
+
+  // What `Post` and `PostAll` are for a Group of one rank: nothing where the input is the output,
+  // else one copy.
+  absl::Status PostAlone(const Plan& plan, Lane lane, Work* work);
+
+  absl::Status status() const;
+  // Fails the Group; operations that have no ticket yet come to nothing.
+  void Fail(ErrorKind kind, absl::string_view message);
+  // The status of the operation with this sequence number, as far as it is known.
+  absl::Status StatusOf(uint64_t sequence) const;
+
+  // No operation of it is under way and nobody else holds it.
+  bool idle() const;
+
+  // With the Order lock held -------------------------------------------------------------------
+
+  // `peer` will post nothing more for now, because of `cause` ("its function returned OK").
+  void MemberLeft(int peer, absl::string_view cause);
+  void MemberCameBack() { --left_; }
+  // Fails the Group where an operation has been missing ranks for too long; else returns how long
+  // until that is so.
+  absl::Duration CheckAbsence(absl::Duration now);
+  void FailLocked(uint64_t from, ErrorKind kind, std::string message);
+
+ private:
+  struct Slot {
+    Operation* operation = nullptr;
+    bool stall_seen = false;
+    bool warned = false;
+    absl::Duration stalled_since;
+  };
+
+  Group(std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankState>> members,
+        GroupOptions options);
+
+  Stream& LaneStream(int peer, Lane lane);
+  absl::Status CheckDriver(int peer) const;
+  // Posting; with the lock held.
+  absl::Status CheckPost(int peer);
+  absl::Status CheckPostAll(Lane lane) const;
+  void Append(int peer, Operation& operation);
+  Operation& Join(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts);
+  Operation* NewOperation();
+  void AgreeOrFail(Operation& operation);
+  // Tickets; with the lock held.
+  static bool Ready(const Operation& operation);
+  static void GiveTickets(std::vector<Pending> next);
+  void GiveTicket(Operation& operation, std::vector<Pending>& next);
+  void TicketOrFindCrossing(Operation& operation);
+  void DropFrom(uint64_t from, std::vector<Pending>& next);
+
+  void IssueTicketed();
+  void IssueNow(Operation& operation) override;
+  void Retire(Operation& operation) override;
+  absl::Status AwaitLead(int peer, uint64_t sequence);
+  std::string Head(uint64_t sequence) const;
+  std::string OnRank(int peer) const;
+  std::vector<int> MissingRanks(uint64_t sequence) const;
+
+  const std::shared_ptr<Backend> backend_;
+  Order& order_;
+  sync::Clock& clock_;
+  const std::vector<std::shared_ptr<RankState>> members_;
+  std::vector<int> ranks_;  // their numbers
+  const GroupOptions options_;
+  std::unique_ptr<Communicator> communicator_;  // null for one rank
+  std::vector<std::unique_ptr<Stream>> comm_streams_;
+
+  // Guarded by the Order's mutex.
+  std::vector<uint64_t> next_;  // the sequence number of each peer's next post
+  RingQueue<Slot> window_;      // operations without a ticket, by sequence
+  uint64_t window_begin_ = 0;   // the sequence number of window_.front()
+  int left_ = 0;                // members that have left
+  Failure failure_;
+  uint64_t failed_from_ = 0;
+  std::vector<std::unique_ptr<Operation>> operations_;  // all of them
+  std::vector<Operation*> free_;
+
+  sync::Atomic<bool> failed_{false};
+  sync::Atomic<uint64_t> issued_{0};  // operations that hold their ticket, or are on their devices
+  sync::Signal progress_;
+  sync::Atomic<Operation*> retired_{nullptr};  // a list, linked by next_retired
+};
+
+}  // namespace mp
+
+#endif  // MP_GROUP_H_

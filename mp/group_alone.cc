@@ -1,0 +1,43 @@
+// Groups of one rank: the same checks, and then nothing or one copy.
+#include "mp/agreement.h"
+#include "mp/group.h"
+
+namespace mp {
+namespace {
+
+absl::StatusOr<TensorView> ViewOf(const Descriptor& step, const void* data, int64_t pitch,
+                                  int64_t extent) {
+  void* memory = const_cast<void*>(data);
+  if (step.dim < 0) return TensorView(memory, step.dtype, step.shape);
+  return TensorView::Pitched(memory, step.dtype, step.shape.With(step.dim, extent), pitch);
+}
+
+}  // namespace
+
+absl::Status Group::PostAlone(const Plan& plan, Lane lane, Work* work) {
+  if (failed_.load(sync::kAcquire)) return status();
+  const Descriptor& step = plan.descriptor;
+  const Part& part = plan.part;
+  if (step.kind == OpKind::kAcquireSlot) return absl::OkStatus();
+  const bool in_place = part.input == part.output && part.input_pitch == part.output_pitch &&
+                        part.input_extent == part.output_extent;
+  if (in_place && step.scale == 1.0) return absl::OkStatus();
+  Operation operation;
+  operation.world_size = 1;
+  operation.steps = {step};
+  operation.parts = {part};
+  const std::string wrong = FindDisagreement(operation, ranks_);
+  if (!wrong.empty()) return InvalidArgument("Region \"", name(), "\": ", wrong);
+  MP_ASSIGN_OR_RETURN(const TensorView input,
+                      ViewOf(step, part.input, part.input_pitch, part.input_extent));
+  MP_ASSIGN_OR_RETURN(const TensorView output,
+                      ViewOf(step, part.output, part.output_pitch, part.output_extent));
+  Stream& stream = LaneStream(0, lane);
+  if (lane == Lane::kComm) MP_RETURN_IF_ERROR(stream.Wait(member(0).stream->Record()));
+  MP_RETURN_IF_ERROR(step.scale == 1.0 ? stream.Copy(input, output)
+                                       : stream.Scale(input, output, step.scale));
+  if (work != nullptr) *work = Work(shared_from_this(), 0, stream.Record());
+  return absl::OkStatus();
+}
+
+}  // namespace mp

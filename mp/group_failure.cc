@@ -1,0 +1,146 @@
+// What ends a Group, and what it says of itself.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "mp/agreement.h"
+#include "mp/group.h"
+
+namespace mp {
+
+// --- failure -----------------------------------------------------------------------------------
+
+void Group::Fail(ErrorKind kind, absl::string_view message) {
+  sync::MutexLock lock(order_.mutex);
+  FailLocked(window_begin_, kind, std::string(message));
+}
+
+void Group::FailLocked(uint64_t from, ErrorKind kind, std::string message) {
+  if (failure_.failed()) return;
+  // What some rank has not posted cannot be posted any more.
+  for (size_t i = 0; i < window_.size(); ++i) {
+    if (window_[i].operation->posted == size()) continue;
+    from = std::min(from, window_[i].operation->sequence);
+    break;
+  }
+  failure_ = Failure{kind, std::move(message)};
+  failed_from_ = from;
+  std::vector<Pending> next;
+  DropFrom(from, next);
+  failed_.store(true, sync::kSeqCst);
+  progress_.Raise();
+  GiveTickets(std::move(next));
+}
+
+void Group::DropFrom(uint64_t from, std::vector<Pending>& next) {
+  for (const auto& member : members_) {
+    const Operation* front = member->pending.empty() ? nullptr : member->pending.front().operation;
+    member->pending.RemoveIf([&](const Pending& pending) {
+      return pending.group == this && pending.operation->sequence >= from;
+    });
+    if (member->pending.empty() || member->pending.front().operation == front) continue;
+    const Pending& now = member->pending.front();
+    ++now.operation->oldest;
+    if (Ready(*now.operation)) next.push_back(now);
+  }
+  for (size_t i = 0; i < window_.size(); ++i) {
+    Operation& operation = *window_[i].operation;
+    if (operation.sequence < from) continue;
+    for (int peer = 0; peer < size(); ++peer) {
+      if (next_[static_cast<size_t>(peer)] <= operation.sequence) continue;
+      member(peer).stream->Report(
+          Failure{failure_.kind, absl::StrCat(failure_.message, OnRank(peer))});
+    }
+    communicator_->Drop(operation);
+  }
+  window_.RemoveIf([&](const Slot& slot) { return slot.operation->sequence >= from; });
+}
+
+void Group::MemberLeft(int peer, absl::string_view cause) {
+  ++left_;
+  const uint64_t sequence = next_[static_cast<size_t>(peer)];
+  if (window_begin_ + window_.size() <= sequence) return;
+  const Operation& operation = *window_[sequence - window_begin_].operation;
+  FailLocked(sequence, ErrorKind::kAbsentShard,
+             absl::StrCat(Head(sequence), " (", Describe(operation.steps), "): rank ",
+                          member(peer).id, " cannot come, ", cause, " after ", sequence,
+                          " operations of this Region"));
+}
+
+std::vector<int> Group::MissingRanks(uint64_t sequence) const {
+  std::vector<int> missing;
+  for (size_t peer = 0; peer < members_.size(); ++peer) {
+    if (next_[peer] <= sequence) missing.push_back(ranks_[peer]);
+  }
+  return missing;
+}
+
+absl::Duration Group::CheckAbsence(absl::Duration now) {
+  for (size_t i = 0; i < window_.size(); ++i) {
+    Slot& slot = window_[i];
+    const Operation& operation = *slot.operation;
+    if (operation.posted == size()) continue;
+    if (!slot.stall_seen) {
+      slot.stall_seen = true;
+      slot.stalled_since = now;
+    }
+    const absl::Duration waited = now - slot.stalled_since;
+    const std::vector<int> missing = MissingRanks(operation.sequence);
+    const auto text = [&] {
+      std::string lasts;
+      for (const int rank : missing) {
+        for (size_t peer = 0; peer < ranks_.size(); ++peer) {
+          if (ranks_[peer] != rank) continue;
+          absl::StrAppend(&lasts, "; rank ", rank, " has posted ", next_[peer],
+                          " operations of this Region");
+        }
+      }
+      return absl::StrCat(Head(operation.sequence), " (", Describe(operation.steps), "): ",
+                          RankList(missing), " did not come within ",
+                          absl::FormatDuration(waited), lasts);
+    };
+    if (waited >= options_.absence_timeout) {
+      FailLocked(operation.sequence, ErrorKind::kAbsentShard, text());
+      return absl::InfiniteDuration();
+    }
+    if (waited >= options_.absence_warning && !slot.warned) {
+      slot.warned = true;
+      if (options_.log) options_.log(absl::StrCat("mp: still waiting: ", text()));
+    }
+    const absl::Duration left = options_.absence_timeout - waited;
+    return slot.warned ? left : std::min(left, options_.absence_warning - waited);
+  }
+  return absl::InfiniteDuration();
+}
+
+// --- asking ------------------------------------------------------------------------------------
+
+absl::Status Group::status() const {
+  sync::MutexLock lock(order_.mutex);
+  return failure_.ToStatus();
+}
+
+absl::Status Group::StatusOf(uint64_t sequence) const {
+  if (!failed_.load(sync::kAcquire)) return absl::OkStatus();
+  sync::MutexLock lock(order_.mutex);
+  return sequence >= failed_from_ ? failure_.ToStatus() : absl::OkStatus();
+}
+
+bool Group::idle() const {
+  sync::MutexLock lock(order_.mutex);
+  size_t returned = free_.size();
+  for (const Operation* it = retired_.load(sync::kAcquire); it != nullptr; it = it->next_retired) {
+    ++returned;
+  }
+  return returned == operations_.size() && weak_from_this().use_count() == 1;
+}
+
+std::string Group::Head(uint64_t sequence) const {
+  return absl::StrCat("Region \"", name(), "\", operation ", sequence);
+}
+
+std::string Group::OnRank(int peer) const {
+  return absl::StrCat(" (this is rank ", ranks_[static_cast<size_t>(peer)], ")");
+}
+
+}  // namespace mp

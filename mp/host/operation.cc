@@ -1,0 +1,126 @@
+#include "mp/host/operation.h"
+
+#include <algorithm>
+
+#include "mp/host/carry_out.h"
+#include "mp/host/kernels/fp_mode.h"
+
+namespace mp::host {
+namespace {
+
+// An operation of fewer bytes is done by the thread that completes it; a hand-over costs more
+// than another core could save.  The larger bound holds while no thread is awake to help.
+constexpr int64_t kAloneBytes = 64 << 10;
+constexpr int64_t kAloneBytesAsleep = 512 << 10;
+// Bytes read and written by one piece: half of a second-level cache, so that what one input brings
+// in is still there when it is stored.
+constexpr int64_t kPieceBytes = 256 << 10;
+
+}  // namespace
+
+HostOperation::HostOperation(Executor& executor, Retirer& retirer, int ranks)
+    : executor_(executor),
+      retirer_(retirer),
+      places_(std::make_unique<Place[]>(static_cast<size_t>(ranks))),
+      missing_(ranks + 1) {
+  world_size = ranks;
+  streams.resize(static_cast<size_t>(ranks));
+}
+
+bool HostOperation::Enter(int peer) {
+  place(peer).entered = true;
+  if (executor_.runs_at_once() && stream(peer).TryOwn()) return true;
+  if (stream(peer).PushPlace(*this, peer)) stream(peer).SubmitOwned();
+  return false;
+}
+
+void HostOperation::Arrive(int peer) {
+  Strands strands;
+  Reach(peer, strands);
+  HostStream::RunAll(strands, false);
+}
+
+void HostOperation::Reach(int peer, Strands& strands) {
+  if (place(peer).presence.exchange(Presence::kWaits, sync::kAcqRel) == Presence::kLetGo) {
+    stream(peer).Resume(strands);
+    PassDropped();
+    return;
+  }
+  if (missing_.fetch_sub(1, sync::kAcqRel) == 1) Execute(strands);
+}
+
+void HostOperation::Issue() {
+  // The caller holds the Order lock: where this is the last to come, another thread does the work.
+  if (missing_.fetch_sub(1, sync::kAcqRel) == 1) executor_.Submit(*this);
+}
+
+void HostOperation::Drop() {
+  int entered = 0;
+  for (int peer = 0; peer < world_size; ++peer) entered += place(peer).entered;
+  to_pass_.store(entered + 1, sync::kRelaxed);
+  for (int peer = 0; peer < world_size; ++peer) {
+    if (!place(peer).entered) continue;
+    if (place(peer).presence.exchange(Presence::kLetGo, sync::kAcqRel) == Presence::kWaits) {
+      stream(peer).ResumeElsewhere();
+      PassDropped();
+    }
+  }
+  PassDropped();
+}
+
+void HostOperation::PassDropped() {
+  if (to_pass_.fetch_sub(1, sync::kAcqRel) == 1) retirer_.Retire(*this);
+}
+
+int64_t HostOperation::TotalBytes() const {
+  int64_t bytes = 0;
+  for (int step = 0; step < step_count(); ++step) {
+    bytes += BytesOf(steps[static_cast<size_t>(step)], step_parts(step));
+  }
+  return bytes;
+}
+
+void HostOperation::Execute(Strands& strands) {
+  const int64_t bytes = TotalBytes();
+  const bool alone =
+      bytes < kAloneBytes || (bytes < kAloneBytesAsleep && !executor_.somebody_waits_awake());
+  if (!alone || executor_.steps_singly()) {
+    pieces_ = std::max<int64_t>(1, bytes / kPieceBytes);
+    executor_.Share(*this, pieces_);
+    return;
+  }
+  pieces_ = 1;
+  if (bytes > 0) RunPiece(0);
+  Complete(strands);
+}
+
+void HostOperation::RunPiece(int64_t piece) {
+  ScopedStandardFpMode standard;
+  for (int step = 0; step < step_count(); ++step) {
+    CarryOut(steps[static_cast<size_t>(step)], step_parts(step), piece, pieces_);
+  }
+}
+
+void HostOperation::Finish() {
+  Strands strands;
+  Complete(strands);
+  HostStream::RunAll(strands, true);
+}
+
+void HostOperation::Run() {
+  Strands strands;
+  Execute(strands);
+  HostStream::RunAll(strands, true);
+}
+
+void HostOperation::Complete(Strands& strands) {
+  missing_.store(world_size + 1, sync::kRelaxed);
+  for (int peer = 0; peer < world_size; ++peer) {
+    place(peer).presence.store(Presence::kComing, sync::kRelaxed);
+    place(peer).entered = false;
+  }
+  for (int peer = 0; peer < world_size; ++peer) stream(peer).Resume(strands);
+  retirer_.Retire(*this);
+}
+
+}  // namespace mp::host

@@ -1,0 +1,66 @@
+// An operation on the host: a meeting of n strands.  Each strand that comes to its place is left
+// there; the last one to come, once all ranks have agreed, does the work or shares it out, and then
+// all strands go on.
+#ifndef MP_HOST_OPERATION_H_
+#define MP_HOST_OPERATION_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "mp/base/sync.h"
+#include "mp/communicator.h"
+#include "mp/host/executor.h"
+#include "mp/host/stream.h"
+#include "mp/operation.h"
+
+namespace mp::host {
+
+class HostOperation final : public Operation, private Job, private Runnable {
+ public:
+  HostOperation(Executor& executor, Retirer& retirer, int ranks);
+
+  // Communicator's calls, see there.
+  bool Enter(int peer);
+  void Issue();
+  void Arrive(int peer);
+  void Drop();
+
+  // The strand of `peer` has come to its place; the caller owns the strand and leaves it here.
+  void Reach(int peer, Strands& strands);
+
+ private:
+  // Where a rank's strand is.
+  enum class Presence : uint8_t { kComing, kWaits, kLetGo };
+  struct Place {
+    sync::Atomic<Presence> presence{Presence::kComing};
+    bool entered = false;  // guarded by the Order
+  };
+
+  HostStream& stream(int peer) const {
+    return *static_cast<HostStream*>(streams[static_cast<size_t>(peer)]);
+  }
+  Place& place(int peer) { return places_[static_cast<size_t>(peer)]; }
+
+  void Execute(Strands& strands);
+  void Complete(Strands& strands);
+  void PassDropped();
+  void RunPiece(int64_t piece) override;
+  void Finish() override;
+  void Run() override;
+
+  int64_t TotalBytes() const;
+
+  Executor& executor_;
+  Retirer& retirer_;
+  std::unique_ptr<Place[]> places_;
+  // Strands that have not come, and one more until the ranks have agreed.
+  alignas(sync::kApartBytes) sync::Atomic<int> missing_;
+  // After a drop: places that their strands have not passed, and one more until Drop returns.
+  sync::Atomic<int> to_pass_{0};
+  int64_t pieces_ = 0;
+};
+
+}  // namespace mp::host
+
+#endif  // MP_HOST_OPERATION_H_

@@ -1,0 +1,282 @@
+#include "mp/host/stream.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "mp/base/check.h"
+#include "mp/base/status.h"
+#include "mp/host/kernels/copy.h"
+#include "mp/host/kernels/fold.h"
+#include "mp/host/kernels/fp_mode.h"
+#include "mp/host/operation.h"
+
+namespace mp::host {
+namespace {
+
+struct CopyKernel {
+  TensorView source, target;
+  void operator()() const {
+    if (source.size_bytes() == 0 || source.data() == target.data()) return;
+    CopyRows(target.data(), target.row_pitch(), source.data(), source.row_pitch(),
+             source.row_bytes(), source.rows(), source.size_bytes() > StreamingThresholdBytes());
+  }
+};
+
+struct ScaleKernel {
+  TensorView source, target;
+  double factor;
+  void operator()() const {
+    ScopedStandardFpMode standard;
+    const void* from = source.data();
+    void* to = target.data();
+    FoldOptions options;
+    options.scale = factor;
+    FoldFor(source.dtype(), ReduceOp::kSum)(&from, 1, &to, 1, 0, source.shape().elements(),
+                                            options);
+  }
+};
+
+}  // namespace
+
+void Strands::Push(HostStream& stream) {
+  stream.next_ = nullptr;
+  *last_ = &stream;
+  last_ = &stream.next_;
+}
+
+HostStream* Strands::Pop() {
+  HostStream* stream = first_;
+  if (stream == nullptr) return nullptr;
+  first_ = stream->next_;
+  if (first_ == nullptr) last_ = &first_;
+  return stream;
+}
+
+HostStream::HostStream(Executor& executor, Memory& memory, sync::Clock& clock, int device)
+    : executor_(executor), memory_(memory), clock_(clock), device_(device) {
+  memory_.Add(*this);
+}
+
+HostStream::~HostStream() {
+  MP_CHECK(Pending(state_.load(sync::kAcquire)) == 0);
+  executor_.AwaitCurrentWork();  // whoever finished the last piece may still be about to signal
+  memory_.Remove(*this);
+}
+
+// --- submitting ------------------------------------------------------------------------------
+
+bool HostStream::Push(Work work) {
+  sync::MutexLock lock(mutex_);
+  queue_.Push(std::move(work));
+  return Pending(state_.fetch_add(kOneSubmitted, sync::kAcqRel)) == 0;
+}
+
+bool HostStream::PushPlace(HostOperation& operation, int peer) {
+  Work work;
+  work.kind = Work::Kind::kPlace;
+  work.operation = &operation;
+  work.peer = peer;
+  return Push(std::move(work));
+}
+
+absl::Status HostStream::DoLaunch(Kernel kernel) {
+  if (executor_.runs_at_once() && driver() == sync::ThisThread() && TryOwn()) {
+    Compute(kernel);
+    Strands strands;
+    Resume(strands);
+    RunAll(strands, false);
+    return absl::OkStatus();
+  }
+  if (Pending(state_.load(sync::kRelaxed)) > kMostPending) {
+    return MakeError(ErrorKind::kDeviceError,
+                     absl::StrCat("more than ", kMostPending, " pieces of work on one stream"));
+  }
+  Work work;
+  work.kernel = std::make_unique<Kernel>(std::move(kernel));
+  if (Push(std::move(work))) SubmitOwned();
+  return absl::OkStatus();
+}
+
+absl::Status HostStream::DoCopy(const TensorView& source, const TensorView& target) {
+  return DoLaunch(CopyKernel{source, target});
+}
+
+absl::Status HostStream::DoScale(const TensorView& source, const TensorView& target,
+                                 double factor) {
+  return DoLaunch(ScaleKernel{source, target, factor});
+}
+
+absl::Status HostStream::DoWait(const Event& event) {
+  auto* other = dynamic_cast<HostStream*>(event.stream);
+  if (other == nullptr) return InvalidArgument("a host stream cannot wait for another backend's");
+  Work work;
+  work.kind = Work::Kind::kWait;
+  work.event = event;
+  if (Push(std::move(work))) SubmitOwned();
+  return absl::OkStatus();
+}
+
+// --- running ---------------------------------------------------------------------------------
+
+void HostStream::Compute(const Kernel& kernel) {
+  Failure failure;
+  try {
+    const absl::Status status = kernel.RunOnHost();
+    if (status.ok()) return;
+    failure = Failure{KindOf(status) == ErrorKind::kNone ? ErrorKind::kDeviceError : KindOf(status),
+                      std::string(status.message())};
+  } catch (const std::exception& error) {
+    failure = Failure{ErrorKind::kUserException, absl::StrCat("a kernel threw: ", error.what())};
+  } catch (...) {
+    failure = Failure{ErrorKind::kUserException, "a kernel threw something that is no exception"};
+  }
+  Report(failure);
+}
+
+bool HostStream::Finish() {
+  const bool more = Pending(state_.fetch_sub(1, sync::kSeqCst)) > 1;
+  signal().Raise();
+  return more;
+}
+
+void HostStream::Resume(Strands& strands) {
+  const bool more = Finish();
+  if (waiter_count_.load(sync::kSeqCst) != 0) ResumeWaiters(&strands);
+  if (!more) return;
+  if (executor_.steps_singly()) {
+    SubmitOwned();
+  } else {
+    strands.Push(*this);
+  }
+}
+
+void HostStream::ResumeElsewhere() {
+  const bool more = Finish();
+  if (waiter_count_.load(sync::kSeqCst) != 0) ResumeWaiters(nullptr);
+  if (more) SubmitOwned();
+}
+
+void HostStream::RunAll(Strands& strands, bool may_compute) {
+  while (HostStream* stream = strands.Pop()) stream->RunOwned(strands, may_compute);
+}
+
+void HostStream::Run() {
+  Strands strands;
+  RunOwned(strands, true);
+  RunAll(strands, true);
+}
+
+void HostStream::RunOwned(Strands& strands, bool may_compute) {
+  while (true) {
+    Work work;
+    {
+      sync::MutexLock lock(mutex_);
+      if (queue_.front().kind == Work::Kind::kCompute && !may_compute) break;
+      work = queue_.Pop();
+    }
+    if (!RunOne(std::move(work), strands)) return;
+    const bool more = Finish();
+    if (waiter_count_.load(sync::kSeqCst) != 0) ResumeWaiters(&strands);
+    if (!more) return;
+    if (executor_.steps_singly()) break;
+  }
+  SubmitOwned();
+}
+
+bool HostStream::RunOne(Work work, Strands& strands) {
+  switch (work.kind) {
+    case Work::Kind::kCompute:
+      Compute(*work.kernel);
+      return true;
+    case Work::Kind::kWait:
+      return !static_cast<HostStream*>(work.event.stream)
+                  ->AddWaiter(work.event.position, *this);
+    case Work::Kind::kPlace:
+      work.operation->Reach(work.peer, strands);
+      return false;
+  }
+  return true;
+}
+
+bool HostStream::AddWaiter(uint64_t position, HostStream& stream) {
+  sync::MutexLock lock(mutex_);
+  waiter_count_.fetch_add(1, sync::kSeqCst);
+  if (DoQuery(position)) {
+    waiter_count_.fetch_sub(1, sync::kRelaxed);
+    return false;
+  }
+  waiters_.push_back(Waiter{position, &stream});
+  return true;
+}
+
+void HostStream::ResumeWaiters(Strands* strands) {
+  std::vector<HostStream*> ready;
+  {
+    sync::MutexLock lock(mutex_);
+    const auto passed = std::stable_partition(
+        waiters_.begin(), waiters_.end(),
+        [this](const Waiter& waiter) { return !DoQuery(waiter.position); });
+    for (auto it = passed; it != waiters_.end(); ++it) ready.push_back(it->stream);
+    waiters_.erase(passed, waiters_.end());
+    waiter_count_.fetch_sub(static_cast<int>(ready.size()), sync::kRelaxed);
+  }
+  for (HostStream* stream : ready) {
+    if (strands != nullptr) {
+      stream->Resume(*strands);
+    } else {
+      stream->ResumeElsewhere();
+    }
+  }
+}
+
+// --- waiting ---------------------------------------------------------------------------------
+
+bool HostStream::DoQuery(uint64_t position) const {
+  const uint64_t state = state_.load(sync::kSeqCst);
+  // Both counts wrap at 44 bits: the difference tells which is ahead.
+  const uint64_t done = (Submitted(state) - Pending(state)) << kPendingBits;
+  return static_cast<int64_t>(done - (position << kPendingBits)) >= 0;
+}
+
+absl::StatusOr<bool> HostStream::DoBlock(uint64_t position, absl::Duration timeout) {
+  {
+    AwakeWait awake(executor_);
+    Patience patience;
+    do {
+      if (DoQuery(position)) return true;
+      if (timeout == absl::ZeroDuration()) {
+        executor_.HelpOnce();
+        return DoQuery(position);
+      }
+      if (executor_.HelpOnce()) patience.Reset();
+    } while (patience.Spin(executor_));
+  }
+  const absl::Duration start = clock_.Now();
+  while (true) {
+    const uint32_t seen = signal().Prepare();
+    if (DoQuery(position)) {
+      signal().Cancel();
+      return true;
+    }
+    bool helped;
+    {
+      AwakeWait awake(executor_);
+      helped = executor_.HelpOnce();
+    }
+    const absl::Duration waited = clock_.Now() - start;
+    if (helped || waited >= timeout) {
+      signal().Cancel();
+      if (helped) continue;
+      return DoQuery(position);
+    }
+    absl::Duration sleep = timeout - waited;
+    if (watch() != nullptr) sleep = std::min(sleep, watch()->OnStall(*this, waited));
+    if (sleep <= absl::ZeroDuration() || DoQuery(position)) {
+      signal().Cancel();
+      continue;
+    }
+    signal().Sleep(clock_, seen, sleep);
+  }
+}
+
+}  // namespace mp::host

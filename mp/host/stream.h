@@ -1,0 +1,126 @@
+// A stream of the host: a strand, that is a queue whose work is run by one thread at a time, though
+// not always by the same one.
+//
+// `state_` counts what was ever submitted (upper 44 bits) and what of it is not done (lower 20).
+// Who raises the lower count from 0 owns the strand until he brings it back to 0; the owner alone
+// runs its work.  Work that must wait (for an event, or in its place of an operation) is left as it
+// is, and the ownership goes to whoever ends the wait, who calls Resume.  So no thread ever blocks
+// inside a strand, and position p of an Event is passed when submitted - pending >= p.
+//
+// Threads. Any number submit; the owner runs.
+#ifndef MP_HOST_STREAM_H_
+#define MP_HOST_STREAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "mp/base/ring_queue.h"
+#include "mp/base/sync.h"
+#include "mp/host/executor.h"
+#include "mp/host/memory.h"
+#include "mp/stream.h"
+
+namespace mp::host {
+
+class HostOperation;
+class HostStream;
+
+// Strands that the running thread owns and has still to run: what would be recursion otherwise.
+class Strands {
+ public:
+  void Push(HostStream& stream);
+  HostStream* Pop();
+
+ private:
+  HostStream* first_ = nullptr;
+  HostStream** last_ = &first_;
+};
+
+class HostStream : public Stream, private Runnable {
+ public:
+  HostStream(Executor& executor, Memory& memory, sync::Clock& clock, int device);
+  ~HostStream() override;
+
+  // Takes the strand over if it is idle; the caller then owns it and one piece of work that it runs
+  // itself and ends with Resume.
+  bool TryOwn() {
+    uint64_t state = state_.load(sync::kRelaxed);
+    return Pending(state) == 0 && state_.compare_exchange_strong(state, state + kOneSubmitted,
+                                                                 sync::kAcqRel, sync::kRelaxed);
+  }
+  // Queues the place of `peer` in an operation; true where the caller now owns the strand.
+  bool PushPlace(HostOperation& operation, int peer);
+  // The work that the owner has is done; what is behind it goes on in `strands`, or on another
+  // thread.
+  void Resume(Strands& strands);
+  // The same for a caller that can run nothing itself.
+  void ResumeElsewhere();
+  // Gives an owned strand, with work in its queue, to the Executor.
+  void SubmitOwned() { executor_.Submit(*this); }
+  // Runs owned strands until none is left that this thread may run.  Where `may_compute` is not
+  // set, user compute is given to other threads.
+  static void RunAll(Strands& strands, bool may_compute);
+
+  Event Here() { return Event{this, Submitted(state_.load(sync::kAcquire))}; }
+
+ private:
+  friend class Strands;
+
+  struct Work {
+    enum class Kind { kCompute, kWait, kPlace };
+    Kind kind = Kind::kCompute;
+    int peer = 0;
+    HostOperation* operation = nullptr;
+    Event event;
+    std::unique_ptr<Kernel> kernel;
+  };
+  struct Waiter {
+    uint64_t position;
+    HostStream* stream;
+  };
+
+  static constexpr uint64_t kPendingBits = 20;
+  static constexpr uint64_t kPendingMask = (uint64_t{1} << kPendingBits) - 1;
+  static constexpr uint64_t kOneSubmitted = (uint64_t{1} << kPendingBits) + 1;
+  static constexpr uint64_t kMostPending = kPendingMask / 2;
+  static uint64_t Pending(uint64_t state) { return state & kPendingMask; }
+  static uint64_t Submitted(uint64_t state) { return state >> kPendingBits; }
+
+  absl::Status DoLaunch(Kernel kernel) override;
+  absl::Status DoCopy(const TensorView& source, const TensorView& target) override;
+  absl::Status DoScale(const TensorView& source, const TensorView& target,
+                       double factor) override;
+  Event DoRecord() override { return Here(); }
+  absl::Status DoWait(const Event& event) override;
+  bool DoQuery(uint64_t position) const override;
+  absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) override;
+  NativeStream DoNative() const override { return NativeStream{nullptr, device_}; }
+
+  void Run() override;  // as a Runnable: takes its turn
+  bool Push(Work work);
+  bool Finish();                    // one piece of work is done; true where more is there
+  void RunOwned(Strands& strands, bool may_compute);
+  bool RunOne(Work work, Strands& strands);  // false where the strand is left waiting
+  void Compute(const Kernel& kernel);
+  // Registers `stream` to be resumed at `position`; false where that is passed already.
+  bool AddWaiter(uint64_t position, HostStream& stream);
+  void ResumeWaiters(Strands* strands);
+  sync::Signal& signal() { return executor_.has_threads() ? signal_ : executor_.signal(); }
+
+  Executor& executor_;
+  Memory& memory_;
+  sync::Clock& clock_;
+  const int device_;
+  HostStream* next_ = nullptr;  // in Strands; the owner's
+  alignas(sync::kApartBytes) sync::Atomic<uint64_t> state_{0};
+  sync::Atomic<int> waiter_count_{0};
+  sync::Signal signal_;
+  alignas(sync::kApartBytes) sync::Mutex mutex_;
+  RingQueue<Work> queue_;        // guarded by mutex_
+  std::vector<Waiter> waiters_;  // guarded by mutex_
+};
+
+}  // namespace mp::host
+
+#endif  // MP_HOST_STREAM_H_

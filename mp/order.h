@@ -1,0 +1,42 @@
+// The one order of operations of a Backend: the lock under which ranks post and agree, and the
+// counter of tickets.  Every Region of every World on the Backend shares it, so that no two
+// devices can be given two operations in different orders.
+//
+// Threads. `mutex` is held for tens of nanoseconds, and never while user code runs or a device is
+//          waited for.
+#ifndef MP_ORDER_H_
+#define MP_ORDER_H_
+
+#include <cstdint>
+
+#include "mp/base/ring_queue.h"
+#include "mp/base/sync.h"
+
+namespace mp {
+
+class Operation;
+
+// Puts an operation that has its ticket onto its devices' streams.
+class Issuer {
+ public:
+  virtual ~Issuer() = default;
+  // Without the Order lock, one operation at a time in the whole Backend.
+  virtual void IssueNow(Operation& operation) = 0;
+};
+
+struct Order {
+  struct Ticketed {
+    Issuer* issuer = nullptr;
+    Operation* operation = nullptr;
+  };
+
+  sync::Mutex mutex;
+  // Guarded by mutex:
+  uint64_t tickets = 0;           // given so far
+  RingQueue<Ticketed> to_issue;   // where streams hold no places: in ticket order
+  bool issuing = false;           // a thread is at it
+};
+
+}  // namespace mp
+
+#endif  // MP_ORDER_H_

@@ -1,0 +1,53 @@
+// What the World keeps about one rank, shared by all Groups of which it is a member.  Internal.
+#ifndef MP_RANK_STATE_H_
+#define MP_RANK_STATE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "mp/base/ring_queue.h"
+#include "mp/base/sync.h"
+#include "mp/device.h"
+#include "mp/stream.h"
+
+namespace mp {
+
+class Group;
+class Operation;
+
+using LogSink = std::function<void(absl::string_view)>;
+
+// A post that has no ticket yet.
+struct Pending {
+  Group* group = nullptr;
+  Operation* operation = nullptr;
+};
+
+struct RankState {
+  int id = 0;
+  Device* device = nullptr;
+  std::unique_ptr<Stream> stream;
+  // The thread that drives the rank, by sync::ThisThread; 0 for none.
+  sync::Atomic<uint64_t> driver{0};
+
+  // Guarded by the Order's mutex.
+  RingQueue<Pending> pending;  // in the order of the posts, over all Groups
+  bool left = false;           // posts nothing more for now
+  std::string left_cause;
+
+  // Guarded by the World.
+  std::vector<std::unique_ptr<Stream>> more_streams;
+  struct Membership {
+    Group* group;
+    int peer;
+  };
+  std::vector<Membership> memberships;
+};
+
+}  // namespace mp
+
+#endif  // MP_RANK_STATE_H_

@@ -1,0 +1,123 @@
+// An in-order queue of work on one device, and marks in it.
+//
+//   MP_RETURN_IF_ERROR(producer.Launch(Produce{x}));
+//   mp::Event ready = producer.Record();
+//   MP_RETURN_IF_ERROR(consumer.Wait(ready));
+//   MP_RETURN_IF_ERROR(consumer.Launch(Consume{x}));
+//   return consumer.Synchronize();
+//
+// Errors.    Work that fails, and operations that were queued here and came to nothing, are told by
+//            the next Synchronize, the first of them, once.  The work behind them still runs.
+// Threads.   Any number at once; what several threads queue is queued in some order.
+// Ownership. A Stream outlives the Events recorded in it.  Memory that queued work uses stays
+//            alive until the work is done; a Buffer sees to that itself.
+#ifndef MP_STREAM_H_
+#define MP_STREAM_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "mp/base/status.h"
+#include "mp/base/sync.h"
+#include "mp/kernel.h"
+#include "mp/tensor.h"
+
+namespace mp {
+
+class Stream;
+
+// A mark in a stream: the work queued before it.  A value, copied freely; a default one is done.
+struct Event {
+  Stream* stream = nullptr;
+  uint64_t position = 0;
+
+  // Whether the work before the mark is done.  Does not wait.
+  bool Done() const;
+  // Waits on the calling thread, as Stream::Synchronize does, for this mark only.
+  absl::Status Synchronize(absl::Duration timeout = absl::InfiniteDuration()) const;
+};
+
+// What a thread does that waits for a stream in which nothing moves.
+class StallWatch {
+ public:
+  virtual ~StallWatch() = default;
+  // Called on the waiting thread before its first sleep, and again when the time returned last has
+  // passed.  Returns how long it may sleep next; it may also make the stream move, by failing
+  // what the stream waits for.
+  virtual absl::Duration OnStall(Stream& stream, absl::Duration waited) = 0;
+};
+
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // Queues user compute.  Unsupported where the kernel has no form for this backend.
+  absl::Status Launch(Kernel kernel) { return DoLaunch(std::move(kernel)); }
+
+  // Queues a copy between tensors of one dtype and shape, of any row pitches, both reachable from
+  // this device.  InvalidArgument: they differ, or a view is not sound.
+  absl::Status Copy(const TensorView& source, const TensorView& target);
+
+  // Queues target = source * factor for dense tensors of one reducible float dtype and one shape,
+  // which may be the same; rounded once.  InvalidArgument: anything else.
+  absl::Status Scale(const TensorView& source, const TensorView& target, double factor);
+
+  // Marks what is queued so far.
+  Event Record() { return DoRecord(); }
+
+  // Work queued here from now on runs after `event`.
+  absl::Status Wait(const Event& event);
+
+  // Waits until all work queued so far is done, and tells the first error since the last
+  // Synchronize.  AbsentShard from the operations it holds comes in time, whatever `timeout` is;
+  // when `timeout` passes first the status is DeadlineExceeded without a kind, and nothing is
+  // lost.  A timeout of 0 only looks.  InvalidArgument: negative.
+  absl::Status Synchronize(absl::Duration timeout = absl::InfiniteDuration());
+
+  // For CUDA, the cudaStream_t; a null handle on the host.
+  NativeStream native() const { return DoNative(); }
+
+  // For mp's own use -------------------------------------------------------------------------
+
+  // Keeps `failure` for the next Synchronize, unless one is kept already.
+  void Report(const Failure& failure);
+  // The thread, by sync::ThisThread, that queues most of the work; 0 for none.  The host runs
+  // compute at once on it while the stream is idle.
+  void set_driver(uint64_t thread) { driver_.store(thread, sync::kRelaxed); }
+  void set_watch(StallWatch* watch) { watch_ = watch; }
+
+ protected:
+  Stream() = default;
+  uint64_t driver() const { return driver_.load(sync::kRelaxed); }
+  StallWatch* watch() const { return watch_; }
+
+ private:
+  friend struct Event;
+
+  virtual absl::Status DoLaunch(Kernel kernel) = 0;
+  virtual absl::Status DoCopy(const TensorView& source, const TensorView& target) = 0;
+  virtual absl::Status DoScale(const TensorView& source, const TensorView& target,
+                               double factor) = 0;
+  virtual Event DoRecord() = 0;
+  virtual absl::Status DoWait(const Event& event) = 0;
+  virtual bool DoQuery(uint64_t position) const = 0;
+  // Blocks the calling thread until `position` is passed; false where the timeout came first.
+  virtual absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) = 0;
+  virtual NativeStream DoNative() const = 0;
+
+  absl::Status TakeError();
+
+  StallWatch* watch_ = nullptr;
+  sync::Atomic<uint64_t> driver_{0};
+  sync::Atomic<bool> has_error_{false};
+  sync::Mutex mutex_;
+  Failure error_;  // guarded by mutex_
+};
+
+}  // namespace mp
+
+#endif  // MP_STREAM_H_
