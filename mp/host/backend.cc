@@ -29,6 +29,7 @@ class HostCommunicator : public Communicator {
     return absl::OkStatus();
   }
   void Arrive(Operation& operation, int peer) override { Host(operation).Arrive(peer); }
+  void ArriveAll(Operation& operation) override { Host(operation).ArriveAll(); }
   void Drop(Operation& operation) override { Host(operation).Drop(); }
   std::string Route() const override { return "host memory, one pass"; }
 

@@ -40,6 +40,12 @@ void HostOperation::Arrive(int peer) {
   HostStream::RunAll(strands, false);
 }
 
+void HostOperation::ArriveAll() {
+  Strands strands;
+  Execute(strands);
+  HostStream::RunAll(strands, false);
+}
+
 void HostOperation::Reach(int peer, Strands& strands) {
   if (place(peer).presence.exchange(Presence::kWaits, sync::kAcqRel) == Presence::kLetGo) {
     stream(peer).Resume(strands);

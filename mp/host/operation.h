@@ -24,6 +24,7 @@ class HostOperation final : public Operation, private Job, private Runnable {
   bool Enter(int peer);
   void Issue();
   void Arrive(int peer);
+  void ArriveAll();
   void Drop();
 
   // The strand of `peer` has come to its place; the caller owns the strand and leaves it here.

@@ -122,6 +122,9 @@ void CopyFromVector(const Rows& rows) {
 }
 
 void CopyCached(const Rows& rows) {
+  // Beyond the first cache the C library knows the machine better.
+  constexpr int64_t kMemcpyFromBytes = 16 * 1024;
+  if (rows.bytes >= kMemcpyFromBytes) return CopyByMemcpy(rows);
   if (rows.bytes >= 16) {
     if constexpr (kVectorBytes >= 16) return CopyFromVector<16>(rows);
     return CopyByMemcpy(rows);

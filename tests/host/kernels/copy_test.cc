@@ -94,8 +94,8 @@ TEST_P(CopyTest, EveryShortRow) {
 
 TEST_P(CopyTest, EveryOffset) {
   for (const int64_t row_bytes :
-       {1,  2,   3,   4,   7,   8,   15,  16,  17,   31,   32,   33,   63,   64,
-        65, 127, 128, 129, 191, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097}) {
+       {1,   2,   3,   4,   7,   8,   15,   16,   17,   31,   32,   33,   63,    64,    65,   127,
+        128, 129, 191, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 16383, 16384, 20001}) {
     for (int64_t offset = 0; offset < 16; ++offset) {
       CheckCopy({row_bytes, 3, 5, 0}, 0, offset, offset % 2 == 0);
       CheckCopy({row_bytes, 3, 0, 0}, 0, offset, offset % 2 == 1);
