@@ -10,7 +10,8 @@
 //                     stream has reached its place; holds the Order lock.  Without: enqueues it on
 //                     every stream, and holds no lock.
 //   Arrive(op, peer)  where Enter said so: by the same thread, after it let go of the lock.  May
-//                     run work.
+//                     run work.  ArriveAll(op) instead, where one thread entered for all ranks, was
+//                     told so by every Enter, and the operation was issued before.
 //   Drop(op)          instead of Issue: the operation came to nothing.  Work behind the places
 //                     taken goes on, outputs stay as they were.  Holds the Order lock.
 //
@@ -50,6 +51,7 @@ class Communicator {
   virtual bool Enter(Operation& operation, int peer) = 0;
   virtual absl::Status Issue(Operation& operation) = 0;
   virtual void Arrive(Operation& operation, int peer) = 0;
+  virtual void ArriveAll(Operation& operation) = 0;
   virtual void Drop(Operation& operation) = 0;
 
   // How it moves data, for `mp info`: "host memory".

@@ -175,54 +175,65 @@ absl::Status Group::CheckPostAll(Lane lane) const {
   return absl::OkStatus();
 }
 
-absl::Status Group::PostAll(absl::Span<const Plan> plans, Lane lane, std::vector<Work>* works) {
-  if (lane == Lane::kComm) {
-    for (int peer = 0; peer < size(); ++peer) {
-      MP_RETURN_IF_ERROR(comm_stream(peer).Wait(member(peer).stream->Record()));
-    }
+absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts,
+                            std::vector<Operation::Differing> differing, Lane lane,
+                            std::vector<Work>* works) {
+  for (int peer = 0; lane == Lane::kComm && peer < size(); ++peer) {
+    MP_RETURN_IF_ERROR(comm_stream(peer).Wait(member(peer).stream->Record()));
   }
   absl::InlinedVector<bool, 16> arrives(members_.size());
+  bool all_arrive;
   Operation* operation;
   {
     sync::MutexLock lock(order_.mutex);
     MP_RETURN_IF_ERROR(CheckPostAll(lane));
     operation = NewOperation();
     operation->sequence = next_[0];
-    operation->steps.assign(1, plans[0].descriptor);
-    operation->parts.resize(members_.size());
+    operation->steps.assign(1, step);
+    operation->parts.assign(parts.begin(), parts.end());
     operation->posted = size();
-    for (int peer = 0; peer < size(); ++peer) {
-      const Plan& plan = plans[static_cast<size_t>(peer)];
-      operation->parts[static_cast<size_t>(peer)] = plan.part;
-      operation->streams[static_cast<size_t>(peer)] = &LaneStream(peer, lane);
-      if (peer > 0 && !Agree(operation->steps, absl::MakeConstSpan(&plan.descriptor, 1))) {
-        operation->differing.push_back({peer, {plan.descriptor}});
-      }
-    }
+    operation->differing = std::move(differing);
     const std::string wrong = FindDisagreement(*operation, ranks_);
     if (!wrong.empty()) {
       free_.push_back(operation);
       return InvalidArgument("Region \"", name(), "\": ", wrong);
     }
-    Slot slot;
-    slot.operation = operation;
-    window_.Push(slot);
     for (int peer = 0; peer < size(); ++peer) {
-      ++next_[static_cast<size_t>(peer)];
-      Append(peer, *operation);
-      arrives[static_cast<size_t>(peer)] = communicator_->Enter(*operation, peer);
-      if (works != nullptr) {
-        works->push_back(
-            Work(shared_from_this(), operation->sequence, LaneStream(peer, lane).Record()));
-      }
+      operation->streams[static_cast<size_t>(peer)] = &LaneStream(peer, lane);
+    }
+    all_arrive = EnterAll(*operation, absl::MakeSpan(arrives));
+    for (int peer = 0; works != nullptr && peer < size(); ++peer) {
+      works->push_back(
+          Work(shared_from_this(), operation->sequence, LaneStream(peer, lane).Record()));
     }
     TicketOrFindCrossing(*operation);
+    all_arrive = all_arrive && operation->ticket != 0;
   }
-  for (int peer = 0; peer < size(); ++peer) {
-    if (arrives[static_cast<size_t>(peer)]) communicator_->Arrive(*operation, peer);
+  if (all_arrive) {
+    communicator_->ArriveAll(*operation);
+  } else {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (arrives[static_cast<size_t>(peer)]) communicator_->Arrive(*operation, peer);
+    }
   }
   IssueTicketed();
   return absl::OkStatus();
+}
+
+// Every rank posts the operation and takes its place; true where all are to arrive.
+bool Group::EnterAll(Operation& operation, absl::Span<bool> arrives) {
+  Slot slot;
+  slot.operation = &operation;
+  window_.Push(slot);
+  bool all = true;
+  for (int peer = 0; peer < size(); ++peer) {
+    ++next_[static_cast<size_t>(peer)];
+    Append(peer, operation);
+    const bool one = communicator_->Enter(operation, peer);
+    arrives[static_cast<size_t>(peer)] = one;
+    all = all && one;
+  }
+  return all;
 }
 
 // --- agreement ---------------------------------------------------------------------------------

@@ -66,9 +66,12 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   absl::Status Post(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts,
                     Lane lane, Work* work);
 
-  // One thread posts one step for all ranks, with a plan of each.  What the ranks would disagree
-  // on is InvalidArgument.  Appends to `works` unless it is null.
-  absl::Status PostAll(absl::Span<const Plan> plans, Lane lane, std::vector<Work>* works);
+  // One thread posts one step for all ranks, with a part of each.  `differing`: the ranks whose
+  // arguments give another descriptor.  What the ranks would disagree on is InvalidArgument.
+  // Appends to `works` unless it is null.
+  absl::Status PostAll(const Descriptor& step, absl::Span<const Part> parts,
+                       std::vector<Operation::Differing> differing, Lane lane,
+                       std::vector<Work>* works);
 
   // What `Post` and `PostAll` are for a Group of one rank: nothing where the input is the output,
   // else one copy.
@@ -109,6 +112,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   // Posting; with the lock held.
   absl::Status CheckPost(int peer);
   absl::Status CheckPostAll(Lane lane) const;
+  bool EnterAll(Operation& operation, absl::Span<bool> arrives);
   void Append(int peer, Operation& operation);
   Operation& Join(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts);
   Operation* NewOperation();

@@ -1,6 +1,10 @@
 #include "mp/region.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/container/inlined_vector.h"
+#include "mp/agreement.h"
 #include "mp/base/status.h"
 #include "mp/group.h"
 #include "mp/plan.h"
@@ -10,7 +14,7 @@ namespace mp {
 namespace {
 
 using Views = absl::Span<const TensorView>;
-using Plans = absl::InlinedVector<Plan, 8>;
+using Parts = absl::InlinedVector<Part, 8>;
 
 absl::Status CheckCount(const Group& group, size_t count, absl::string_view what) {
   if (count == static_cast<size_t>(group.size())) return absl::OkStatus();
@@ -44,25 +48,51 @@ absl::StatusOr<Work> PostForWork(Group& group, int peer, const absl::StatusOr<Pl
 // The one-call door: `plan_of(peer)` plans each rank's side.
 template <typename PlanOf>
 absl::Status PostEach(Group& group, Lane lane, std::vector<Work>* works, PlanOf plan_of) {
-  Plans plans;
-  for (int peer = 0; peer < group.size(); ++peer) {
-    MP_ASSIGN_OR_RETURN(Plan plan, plan_of(static_cast<size_t>(peer)));
-    plans.push_back(std::move(plan));
+  MP_ASSIGN_OR_RETURN(const Plan first, plan_of(0));
+  if (group.size() == 1) {
+    Work work;
+    MP_RETURN_IF_ERROR(group.PostAlone(first, lane, &work));
+    if (works != nullptr) works->push_back(std::move(work));
+    return absl::OkStatus();
   }
-  if (group.size() > 1) return group.PostAll(plans, lane, works);
-  Work work;
-  MP_RETURN_IF_ERROR(group.PostAlone(plans[0], lane, &work));
-  if (works != nullptr) works->push_back(std::move(work));
-  return absl::OkStatus();
+  Parts parts{first.part};
+  std::vector<Operation::Differing> differing;
+  for (int peer = 1; peer < group.size(); ++peer) {
+    MP_ASSIGN_OR_RETURN(const Plan plan, plan_of(static_cast<size_t>(peer)));
+    parts.push_back(plan.part);
+    if (!Agree(absl::MakeConstSpan(&first.descriptor, 1),
+               absl::MakeConstSpan(&plan.descriptor, 1))) {
+      differing.push_back({peer, {plan.descriptor}});
+    }
+  }
+  return group.PostAll(first.descriptor, parts, std::move(differing), lane, works);
+}
+
+// Whether a view that is sound makes the other one so.
+bool SameLayout(const TensorView& a, const TensorView& b) {
+  return a.dtype() == b.dtype() && a.row_pitch() == b.row_pitch() && a.shape() == b.shape() &&
+         a.data() != nullptr && b.data() != nullptr;
 }
 
 absl::Status AllReduceAll(Group& group, Views xs, Views outputs, const AllReduceOptions& options,
                           Lane lane, std::vector<Work>* works) {
   MP_RETURN_IF_ERROR(CheckCount(group, xs.size(), "inputs"));
   MP_RETURN_IF_ERROR(CheckCount(group, outputs.size(), "outputs"));
-  return PostEach(group, lane, works, [&](size_t peer) {
-    return PlanAllReduce(xs[peer], outputs[peer], options);
-  });
+  const bool alike =
+      xs.data() == outputs.data() && group.size() > 1 &&
+      std::all_of(xs.begin(), xs.end(), [&](const auto& x) { return SameLayout(x, xs[0]); });
+  if (!alike) {
+    return PostEach(group, lane, works, [&](size_t peer) {
+      return PlanAllReduce(xs[peer], outputs[peer], options);
+    });
+  }
+  // In place, all of one layout: one plan stands for all.
+  MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllReduce(xs[0], xs[0], options));
+  Parts parts(xs.size(), plan.part);
+  for (size_t peer = 1; peer < xs.size(); ++peer) {
+    parts[peer].input = parts[peer].output = xs[peer].data();
+  }
+  return group.PostAll(plan.descriptor, parts, {}, lane, works);
 }
 
 absl::Status GatherAll(Group& group, Views shards, const TensorView& output, int root,
