@@ -4,7 +4,9 @@
 //
 //   Enter(op, peer)   each rank as it posts, in one order for all operations of a Backend; holds
 //                     the Order lock.  Takes the rank's place in op.streams[peer], where streams
-//                     can hold a place for what is not agreed yet; nothing otherwise.
+//                     can hold a place for what is not agreed yet.  In either case an Event
+//                     recorded in the stream from now on is done only when the operation is, or
+//                     when it was dropped.
 //   Issue(op)         once, when all have entered and agree, in ticket order, never two at a time
 //                     in one Backend.  With places: lets the operation run as soon as every
 //                     stream has reached its place; holds the Order lock.  Without: enqueues it on
@@ -15,7 +17,8 @@
 //   Drop(op)          instead of Issue: the operation came to nothing.  Work behind the places
 //                     taken goes on, outputs stay as they were.  Holds the Order lock.
 //
-// It calls Retire of its Retirer, once for each operation, when it no longer looks at it.
+// It calls Retire of its Retirer, once for each operation, when it no longer looks at it: from inside
+// one of these calls or later, after success and failure alike.
 #ifndef MP_COMMUNICATOR_H_
 #define MP_COMMUNICATOR_H_
 
@@ -44,7 +47,8 @@ class Communicator {
   // been issued, so that what the caller queues next stands behind it.
   virtual bool holds_places() const = 0;
 
-  // A fresh operation for this group; `retirer` outlives it.
+  // A fresh operation for this group, with its world_size and as many streams; `retirer` outlives
+  // it.
   virtual std::unique_ptr<Operation> NewOperation(Retirer& retirer) = 0;
 
   // True where Arrive is to be called.

@@ -83,7 +83,7 @@ absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps,
   }
   if (arrives) communicator_->Arrive(*operation, peer);
   IssueTicketed();
-  return AwaitLead(peer, sequence);
+  return AwaitLead(peer, sequence, lane);
 }
 
 absl::Status Group::CheckDriver(int peer) const {
@@ -184,11 +184,12 @@ absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts
   absl::InlinedVector<bool, 16> arrives(members_.size());
   bool all_arrive;
   Operation* operation;
+  uint64_t sequence;
   {
     sync::MutexLock lock(order_.mutex);
     MP_RETURN_IF_ERROR(CheckPostAll(lane));
     operation = NewOperation();
-    operation->sequence = next_[0];
+    sequence = operation->sequence = next_[0];
     operation->steps.assign(1, step);
     operation->parts.assign(parts.begin(), parts.end());
     operation->posted = size();
@@ -217,7 +218,7 @@ absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts
     }
   }
   IssueTicketed();
-  return absl::OkStatus();
+  return communicator_->holds_places() ? absl::OkStatus() : AwaitLead(0, sequence, lane);
 }
 
 // Every rank posts the operation and takes its place; true where all are to arrive.
@@ -361,11 +362,13 @@ void Group::Retire(Operation& operation) {
   } while (!retired_.compare_exchange_weak(head, &operation, sync::kRelease, sync::kRelaxed));
 }
 
-absl::Status Group::AwaitLead(int peer, uint64_t sequence) {
+absl::Status Group::AwaitLead(int peer, uint64_t sequence, Lane lane) {
+  // What is queued next on a compute stream must stand behind the operation.
+  const bool until_issued = !communicator_->holds_places() && lane == Lane::kCompute;
   const auto lead = static_cast<uint64_t>(options_.max_lead);
-  const uint64_t target = !communicator_->holds_places() ? sequence + 1
-                          : sequence + 2 > lead          ? sequence + 2 - lead
-                                                         : 0;
+  const uint64_t target = until_issued          ? sequence + 1
+                          : sequence + 2 > lead ? sequence + 2 - lead
+                                                : 0;
   const auto over = [&] {
     return issued_.load(sync::kSeqCst) >= target || failed_.load(sync::kSeqCst);
   };

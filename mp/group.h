@@ -127,7 +127,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   void IssueTicketed();
   void IssueNow(Operation& operation) override;
   void Retire(Operation& operation) override;
-  absl::Status AwaitLead(int peer, uint64_t sequence);
+  absl::Status AwaitLead(int peer, uint64_t sequence, Lane lane);
   std::string Head(uint64_t sequence) const;
   std::string OnRank(int peer) const;
   std::vector<int> MissingRanks(uint64_t sequence) const;

@@ -27,7 +27,7 @@ namespace mp {
 // A stream of the platform below, for code that speaks to it directly.
 struct NativeStream {
   void* handle = nullptr;  // a cudaStream_t
-  int device = -1;
+  int device = -1;         // CUDA's own number of the device
 };
 
 class Kernel {

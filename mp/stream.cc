@@ -51,7 +51,7 @@ absl::Status Stream::Scale(const TensorView& source, const TensorView& target, d
 }
 
 absl::Status Stream::Wait(const Event& event) {
-  if (event.stream == this || event.Done()) return absl::OkStatus();
+  if (event.stream == nullptr || event.stream == this) return absl::OkStatus();
   return DoWait(event);
 }
 

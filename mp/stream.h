@@ -59,7 +59,8 @@ class Stream {
   absl::Status Launch(Kernel kernel) { return DoLaunch(std::move(kernel)); }
 
   // Queues a copy between tensors of one dtype and shape, of any row pitches, both reachable from
-  // this device.  InvalidArgument: they differ, or a view is not sound.
+  // this device.  On CUDA, pageable memory of the host makes the caller wait for the copy.
+  // InvalidArgument: they differ, or a view is not sound.
   absl::Status Copy(const TensorView& source, const TensorView& target);
 
   // Queues target = source * factor for dense tensors of one reducible float dtype and one shape,
@@ -69,7 +70,8 @@ class Stream {
   // Marks what is queued so far.
   Event Record() { return DoRecord(); }
 
-  // Work queued here from now on runs after `event`.
+  // Work queued here from now on runs after `event`.  Where streams hold no places it may wait on
+  // the calling thread for an operation that is not issued yet.
   absl::Status Wait(const Event& event);
 
   // Waits until all work queued so far is done, and tells the first error since the last

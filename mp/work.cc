@@ -9,8 +9,8 @@ absl::Status Work::status() const {
 }
 
 absl::Status Work::Wait(Stream& stream) const {
-  MP_RETURN_IF_ERROR(status());
-  return stream.Wait(event_);
+  MP_RETURN_IF_ERROR(stream.Wait(event_));
+  return status();
 }
 
 absl::Status Work::Synchronize(absl::Duration timeout) const {

@@ -1,0 +1,75 @@
+#include "mp/cuda/device.h"
+
+#include <cuda_runtime_api.h>
+
+#include "absl/strings/str_cat.h"
+#include "mp/base/status.h"
+#include "mp/cuda/current_device.h"
+#include "mp/cuda/status.h"
+#include "mp/cuda/stream.h"
+
+namespace mp::cuda {
+
+Device::~Device() {
+  if (last_ != nullptr) cudaEventDestroy(last_);
+}
+
+absl::Status Device::Open() {
+  CurrentDevice current(ordinal_);
+  MP_RETURN_IF_ERROR(current.status());
+  return MP_CUDA(cudaEventCreateWithFlags(&last_, cudaEventDisableTiming));
+}
+
+absl::Status Device::TakeTurn(const Stream& stream) {
+  if (last_stream_ == 0 || last_stream_ == stream.id()) return absl::OkStatus();
+  return MP_CUDA(cudaStreamWaitEvent(stream.handle(), last_, 0));
+}
+
+absl::Status Device::EndTurn(const Stream& stream) {
+  last_stream_ = stream.id();
+  return MP_CUDA(cudaEventRecord(last_, stream.handle()));
+}
+
+std::string Device::DoName() const { return absl::StrCat("cuda ", ordinal_); }
+
+absl::Status Device::ReachPeer(const Device& peer) {
+  int can = 0;
+  MP_RETURN_IF_ERROR(MP_CUDA(cudaDeviceCanAccessPeer(&can, ordinal_, peer.ordinal_)));
+  if (can == 0) return absl::OkStatus();
+  CurrentDevice current(ordinal_);
+  MP_RETURN_IF_ERROR(current.status());
+  const cudaError_t result = cudaDeviceEnablePeerAccess(peer.ordinal_, 0);
+  if (result == cudaErrorPeerAccessAlreadyEnabled) {
+    cudaGetLastError();
+    return absl::OkStatus();
+  }
+  return ToStatus(
+      result, absl::StrCat("cudaDeviceEnablePeerAccess from ", DoName(), " to ", peer.DoName()));
+}
+
+absl::StatusOr<void*> Device::DoAllocate(int64_t bytes) {
+  if (bytes == 0) return nullptr;
+  sync::MutexLock lock(launch_);
+  CurrentDevice current(ordinal_);
+  MP_RETURN_IF_ERROR(current.status());
+  void* data = nullptr;
+  MP_RETURN_IF_ERROR(ToStatus(cudaMalloc(&data, static_cast<size_t>(bytes)),
+                              absl::StrCat("cudaMalloc of ", bytes, " bytes on ", DoName())));
+  return data;
+}
+
+void Device::DoFree(void* data) {
+  if (data == nullptr) return;
+  sync::MutexLock lock(launch_);
+  CurrentDevice current(ordinal_);
+  cudaFree(data);
+}
+
+absl::StatusOr<std::unique_ptr<mp::Stream>> Device::DoNewStream() {
+  sync::MutexLock lock(launch_);
+  return Stream::Create(ordinal_, clock_);
+}
+
+absl::Status Device::DoBindThisThread() { return MP_CUDA(cudaSetDevice(ordinal_)); }
+
+}  // namespace mp::cuda

@@ -1,0 +1,61 @@
+// One GPU: its memory and its streams.
+//
+// Allocating and freeing can block a device until its queues are empty.  Both are therefore done
+// under the launch lock of the backend: never between two devices' launches of one operation.
+#ifndef MP_CUDA_DEVICE_H_
+#define MP_CUDA_DEVICE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "mp/base/sync.h"
+#include "mp/cuda/stream.h"
+#include "mp/device.h"
+#include "mp/stream.h"
+
+namespace mp::cuda {
+
+class Device final : public mp::Device {
+ public:
+  // `ordinal` is CUDA's own number of the device.  `clock` and `launch` outlive it.
+  Device(int index, int ordinal, sync::Clock& clock, sync::Mutex& launch)
+      : mp::Device(index), ordinal_(ordinal), clock_(clock), launch_(launch) {}
+  ~Device() override;
+
+  int ordinal() const { return ordinal_; }
+
+  // Once, before anything else.
+  absl::Status Open();
+
+  // The operations of a device run in their order also where they stand on different streams, or
+  // two collective kernels could each wait for the other's peers.  Both with the launch lock held,
+  // before and after an operation is enqueued on `stream`.
+  absl::Status TakeTurn(const Stream& stream);
+  absl::Status EndTurn(const Stream& stream);
+
+  // Lets kernels and copies on this device reach the memory of `peer`, where the hardware can.
+  absl::Status ReachPeer(const Device& peer);
+
+ private:
+  std::string DoName() const override;
+  absl::StatusOr<void*> DoAllocate(int64_t bytes) override;
+  void DoFree(void* data) override;
+  absl::StatusOr<std::unique_ptr<mp::Stream>> DoNewStream() override;
+  absl::Status DoBindThisThread() override;
+
+  const int ordinal_;
+  sync::Clock& clock_;
+  sync::Mutex& launch_;
+  // Guarded by launch_: the stream of the last operation, by id, and the event behind it.
+  uint64_t last_stream_ = 0;
+  cudaEvent_t last_ = nullptr;
+};
+
+}  // namespace mp::cuda
+
+#endif  // MP_CUDA_DEVICE_H_

@@ -1,0 +1,275 @@
+#include "mp/cuda/stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "mp/base/check.h"
+#include "mp/base/status.h"
+#include "mp/cuda/current_device.h"
+#include "mp/cuda/status.h"
+
+namespace mp::cuda {
+namespace {
+
+// Events made with the stream, so that a steady state makes none.
+constexpr int kFirstEvents = 16;
+
+// A waiting thread looks all the time at first, then ever more seldom.
+constexpr absl::Duration kSpin = absl::Microseconds(50);
+constexpr absl::Duration kShortestSleep = absl::Microseconds(20);
+constexpr absl::Duration kLongestSleep = absl::Milliseconds(1);
+
+sync::Atomic<uint64_t> next_id{1};
+
+absl::StatusOr<cudaEvent_t> NewEvent(int ordinal) {
+  CurrentDevice current(ordinal);
+  MP_RETURN_IF_ERROR(current.status());
+  cudaEvent_t event = nullptr;
+  MP_RETURN_IF_ERROR(MP_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)));
+  return event;
+}
+
+// The pauses of a thread that polls for something on `stream`.
+class Pauses {
+ public:
+  Pauses(sync::Clock& clock, mp::Stream& stream, StallWatch* watch, absl::Duration timeout)
+      : clock_(clock), stream_(stream), watch_(watch), timeout_(timeout), start_(clock.Now()) {}
+
+  // False where the timeout has passed.
+  bool Next() {
+    const absl::Duration waited = clock_.Now() - start_;
+    if (waited >= timeout_) return false;
+    if (waited < kSpin) {
+      sync::Yield();
+      return true;
+    }
+    if (watch_ != nullptr && waited >= next_watch_) {
+      next_watch_ = waited + watch_->OnStall(stream_, waited);
+    }
+    clock_.Wait(never_, 0, std::min(sleep_, timeout_ - waited));
+    sleep_ = std::min(2 * sleep_, kLongestSleep);
+    return true;
+  }
+
+ private:
+  sync::Clock& clock_;
+  mp::Stream& stream_;
+  StallWatch* const watch_;
+  const absl::Duration timeout_;
+  const absl::Duration start_;
+  absl::Duration next_watch_ = absl::ZeroDuration();
+  absl::Duration sleep_ = kShortestSleep;
+  sync::Atomic<uint32_t> never_{0};
+};
+
+}  // namespace
+
+Stream::Stream(int ordinal, sync::Clock& clock, cudaStream_t handle)
+    : ordinal_(ordinal),
+      id_(next_id.fetch_add(1, sync::kRelaxed)),
+      clock_(clock),
+      handle_(handle) {}
+
+absl::StatusOr<std::unique_ptr<Stream>> Stream::Create(int ordinal, sync::Clock& clock) {
+  CurrentDevice current(ordinal);
+  MP_RETURN_IF_ERROR(current.status());
+  cudaStream_t handle = nullptr;
+  MP_RETURN_IF_ERROR(MP_CUDA(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking)));
+  std::unique_ptr<Stream> stream(new Stream(ordinal, clock, handle));
+  for (int i = 0; i < kFirstEvents; ++i) {
+    MP_ASSIGN_OR_RETURN(const cudaEvent_t event, NewEvent(ordinal));
+    stream->free_.push_back(event);
+  }
+  return stream;
+}
+
+// CUDA keeps what is queued alive: neither call waits.
+Stream::~Stream() {
+  for (const Mark& mark : marks_) {
+    if (mark.event != nullptr) cudaEventDestroy(mark.event);
+  }
+  for (const cudaEvent_t event : free_) cudaEventDestroy(event);
+  cudaStreamDestroy(handle_);
+}
+
+// --- marks ---------------------------------------------------------------------------------------
+
+mp::Event Stream::DoRecord() {
+  absl::Status status;
+  uint64_t position = 0;
+  {
+    sync::MutexLock lock(mutex_);
+    // Behind an open mark nothing can be queued yet: whoever asks waits for that one.
+    if (marks_.empty() || marks_.back().state == Mark::kRecorded) {
+      marks_.emplace_back();
+      status = RecordAt(marks_.back());
+    }
+    marks_.back().wanted = true;
+    position = last();
+  }
+  if (!status.ok()) Report(ToFailure(status));
+  return {this, position};
+}
+
+uint64_t Stream::Open() {
+  sync::MutexLock lock(mutex_);
+  marks_.emplace_back();
+  return last();
+}
+
+void Stream::Close(uint64_t position) {
+  absl::Status status;
+  {
+    sync::MutexLock lock(mutex_);
+    Mark& mark = MarkAt(position);
+    MP_CHECK(mark.state == Mark::kOpen);
+    mark.state = Mark::kClosed;
+    if (position == last() && !mark.wanted) {
+      marks_.pop_back();
+      return;
+    }
+    for (Mark& next : marks_) {
+      if (next.state == Mark::kOpen) break;
+      if (next.state == Mark::kClosed && status.ok()) status = RecordAt(next);
+    }
+  }
+  if (!status.ok()) Report(ToFailure(status));
+}
+
+Stream::Mark& Stream::MarkAt(uint64_t position) {
+  const uint64_t passed = passed_.load(sync::kRelaxed);
+  MP_CHECK(position > passed && position <= last());
+  return marks_[position - passed - 1];
+}
+
+// Where CUDA refuses, the mark has no event and passes as soon as somebody looks.
+absl::Status Stream::RecordAt(Mark& mark) {
+  mark.state = Mark::kRecorded;
+  MP_ASSIGN_OR_RETURN(const cudaEvent_t event, FreeEvent());
+  const absl::Status status = MP_CUDA(cudaEventRecord(event, handle_));
+  if (status.ok()) {
+    mark.event = event;
+  } else {
+    free_.push_back(event);
+  }
+  return status;
+}
+
+absl::StatusOr<cudaEvent_t> Stream::FreeEvent() {
+  // Nobody may ever ask about old marks, so they are looked after here.
+  while (free_.empty() && marks_.front().event != nullptr &&
+         cudaEventQuery(marks_.front().event) == cudaSuccess) {
+    Retire(passed_.load(sync::kRelaxed) + 1);
+  }
+  if (free_.empty()) {
+    cudaGetLastError();  // "not ready" is an answer
+    return NewEvent(ordinal_);
+  }
+  const cudaEvent_t event = free_.back();
+  free_.pop_back();
+  return event;
+}
+
+void Stream::Retire(uint64_t position) {
+  uint64_t passed = passed_.load(sync::kRelaxed);
+  for (; passed < position; ++passed) {
+    if (marks_.front().event != nullptr) free_.push_back(marks_.front().event);
+    marks_.pop_front();
+  }
+  passed_.store(passed, sync::kRelease);
+}
+
+// --- waiting -------------------------------------------------------------------------------------
+
+absl::StatusOr<bool> Stream::Poll(uint64_t position) {
+  cudaEvent_t event;
+  {
+    sync::MutexLock lock(mutex_);
+    if (Passed(position)) return true;
+    const Mark& mark = MarkAt(position);
+    if (mark.state != Mark::kRecorded) return false;
+    event = mark.event;
+  }
+  // Without the lock: posting takes it, under the Order's.  If the mark passes and its event is
+  // used again meanwhile, the answer does not count.
+  const cudaError_t result = event == nullptr ? cudaSuccess : cudaEventQuery(event);
+  if (result == cudaErrorNotReady) {
+    cudaGetLastError();  // an answer, not an error
+    return Passed(position);
+  }
+  sync::MutexLock lock(mutex_);
+  if (Passed(position)) return true;
+  Retire(position);
+  MP_RETURN_IF_ERROR(ToStatus(result, absl::StrCat("cudaEventQuery on cuda ", ordinal_)));
+  return true;
+}
+
+bool Stream::DoQuery(uint64_t position) const {
+  if (Passed(position)) return true;
+  // Asking CUDA moves the marks along and may find an error to keep.
+  Stream& self = const_cast<Stream&>(*this);
+  const absl::StatusOr<bool> passed = self.Poll(position);
+  if (!passed.ok()) self.Report(ToFailure(passed.status()));
+  return passed.ok() ? *passed : true;
+}
+
+absl::StatusOr<bool> Stream::DoBlock(uint64_t position, absl::Duration timeout) {
+  Pauses pauses(clock_, *this, watch(), timeout);
+  while (!DoQuery(position)) {
+    if (!pauses.Next()) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<bool> Stream::Hold(cudaStream_t handle, uint64_t position) {
+  // Under the lock the event cannot pass and be recorded anew before its record is captured.
+  sync::MutexLock lock(mutex_);
+  if (Passed(position)) return true;
+  const Mark& mark = MarkAt(position);
+  if (mark.state != Mark::kRecorded) return false;
+  if (mark.event != nullptr)
+    MP_RETURN_IF_ERROR(MP_CUDA(cudaStreamWaitEvent(handle, mark.event, 0)));
+  return true;
+}
+
+absl::Status Stream::DoWait(const mp::Event& event) {
+  if (event.stream->native().handle == nullptr) {
+    return Unsupported("a CUDA stream cannot wait for an event of another backend");
+  }
+  Stream& other = Of(*event.stream);
+  Pauses pauses(clock_, other, other.watch(), absl::InfiniteDuration());
+  while (true) {
+    MP_ASSIGN_OR_RETURN(const bool held, other.Hold(handle_, event.position));
+    if (held) return absl::OkStatus();
+    pauses.Next();
+  }
+}
+
+// --- work ----------------------------------------------------------------------------------------
+
+absl::Status Stream::DoLaunch(Kernel kernel) {
+  CurrentDevice current(ordinal_);
+  MP_RETURN_IF_ERROR(current.status());
+  return kernel.LaunchOn(native());
+}
+
+absl::Status Stream::DoCopy(const TensorView& source, const TensorView& target) {
+  if (source.size_bytes() == 0 || source.data() == target.data()) return absl::OkStatus();
+  if (source.is_dense() && target.is_dense()) {
+    return MP_CUDA(cudaMemcpyAsync(target.data(), source.data(),
+                                   static_cast<size_t>(source.size_bytes()), cudaMemcpyDefault,
+                                   handle_));
+  }
+  return MP_CUDA(cudaMemcpy2DAsync(target.data(), static_cast<size_t>(target.row_pitch()),
+                                   source.data(), static_cast<size_t>(source.row_pitch()),
+                                   static_cast<size_t>(source.row_bytes()),
+                                   static_cast<size_t>(source.rows()), cudaMemcpyDefault, handle_));
+}
+
+absl::Status Stream::DoScale(const TensorView& source, const TensorView& target, double factor) {
+  if (factor == 1.0) return DoCopy(source, target);
+  return Unsupported("scaling by ", factor, " on a CUDA stream");
+}
+
+}  // namespace mp::cuda

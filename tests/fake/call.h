@@ -1,0 +1,58 @@
+// What every function of the fake CUDA runtime begins with.
+#ifndef MP_TESTS_FAKE_CALL_H_
+#define MP_TESTS_FAKE_CALL_H_
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "tests/fake/core.h"
+
+namespace mp::fake {
+
+// A call of a CUDA function, for as long as it runs: holds the machine's lock.
+class Call {
+ public:
+  explicit Call(const char* name) : core_(Core::Current()) {
+    if (core_ == nullptr || Core::InTask()) return;
+    lock_ = std::unique_lock<std::mutex>(core_->mutex);
+    ++core_->calls[name];
+  }
+
+  // What the function answers before it looks at its arguments.
+  cudaError_t Begin() {
+    if (core_ == nullptr) return cudaErrorInsufficientDriver;
+    if (Core::InTask()) return cudaErrorNotPermitted;
+    if (core_->options.devices == 0) return cudaErrorNoDevice;
+    return core_->sticky;
+  }
+
+  cudaError_t Return(cudaError_t result) {
+    if (core_ != nullptr && result != cudaSuccess) core_->thread().last = result;
+    return result;
+  }
+  cudaError_t Refuse(cudaError_t result, const std::string& why) {
+    core_->Report(why);
+    return Return(result);
+  }
+
+  bool Wait(const std::function<bool()>& done) { return core_->WaitUntil(lock_, done); }
+  Core& core() { return *core_; }
+  ThreadState& thread() { return core_->thread(); }
+  bool IsDevice(int device) const { return device >= 0 && device < core_->options.devices; }
+
+ private:
+  Core* core_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+}  // namespace mp::fake
+
+// Answers what has to be answered before the arguments count.
+#define MP_FAKE_BEGIN(name)     \
+  ::mp::fake::Call call(#name); \
+  if (const cudaError_t begin = call.Begin(); begin != cudaSuccess) return call.Return(begin)
+
+#endif  // MP_TESTS_FAKE_CALL_H_

@@ -1,0 +1,256 @@
+#include "tests/fake/core.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace mp::fake {
+namespace {
+
+std::atomic<Core*> current{nullptr};
+std::atomic<uint64_t> next_id{1};
+thread_local ThreadState thread_state;
+thread_local bool in_task = false;
+
+}  // namespace
+
+Core* Core::Current() { return current.load(); }
+
+ThreadState& Core::thread() {
+  if (thread_state.machine != id_) thread_state = {id_, 0, cudaSuccess};
+  return thread_state;
+}
+
+bool Core::InTask() { return in_task; }
+
+Core::Core(const Options& with)
+    : options(with),
+      occupants(static_cast<size_t>(with.devices), nullptr),
+      nccl_threads(static_cast<size_t>(with.devices)),
+      id_(next_id.fetch_add(1)),
+      random_(with.seed) {
+  Core* none = nullptr;
+  if (!current.compare_exchange_strong(none, this)) {
+    std::fprintf(stderr, "two fake machines at a time\n");
+    std::abort();
+  }
+  scheduler_ = std::thread([this] { Schedule(); });
+}
+
+Core::~Core() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    stop_ = true;
+    work_.notify_all();
+  }
+  scheduler_.join();
+  for (const auto& [data, allocation] : allocations) std::free(allocation.data);
+  current.store(nullptr);
+}
+
+void Core::Enqueue(CUstream_st* stream, std::unique_ptr<Task> task) {
+  stream->queue.push_back(std::move(task));
+  Changed();
+}
+
+void Core::Changed() {
+  ++changes_;
+  work_.notify_all();
+}
+
+void Core::Poke() {
+  credit_ += 1 + static_cast<int64_t>(Choose(4));
+  work_.notify_all();
+}
+
+bool Core::WaitUntil(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
+  ++waiters_;
+  work_.notify_all();
+  moved_.wait(lock, [&] { return sticky != cudaSuccess || done(); });
+  --waiters_;
+  return sticky == cudaSuccess;
+}
+
+bool Core::IsIdle(int device) const {
+  return std::all_of(all_streams_.begin(), all_streams_.end(), [device](const auto& stream) {
+    return stream->device != device || stream->queue.empty();
+  });
+}
+
+const Allocation* Core::Find(const void* data, size_t bytes) const {
+  const auto* first = static_cast<const char*>(data);
+  auto next = allocations.upper_bound(first);
+  if (next == allocations.begin()) return nullptr;
+  const Allocation& allocation = std::prev(next)->second;
+  const auto offset = static_cast<size_t>(first - allocation.data);
+  return offset <= allocation.bytes && bytes <= allocation.bytes - offset ? &allocation : nullptr;
+}
+
+size_t Core::queued() const {
+  size_t sum = 0;
+  for (const auto& stream : all_streams_) sum += stream->queue.size();
+  return sum;
+}
+
+CUstream_st* Core::Adopt(std::unique_ptr<CUstream_st> stream) {
+  all_streams_.push_back(std::move(stream));
+  streams.insert(all_streams_.back().get());
+  return all_streams_.back().get();
+}
+
+size_t Core::Choose(size_t bound) { return static_cast<size_t>(random_() % bound); }
+
+std::vector<CUstream_st*> Core::Heads(bool ready) const {
+  std::vector<CUstream_st*> heads;
+  for (const auto& stream : all_streams_) {
+    if (!stream->queue.empty() && stream->queue.front()->Ready() == ready) {
+      heads.push_back(stream.get());
+    }
+  }
+  return heads;
+}
+
+void Core::Schedule() {
+  in_task = true;
+  std::unique_lock<std::mutex> lock(mutex);
+  while (!stop_) {
+    const std::vector<CUstream_st*> ready = Heads(true);
+    if (ready.empty()) {
+      const std::vector<CUstream_st*> blocked = Heads(false);
+      if (blocked.empty()) {
+        work_.wait(lock);
+        continue;
+      }
+      if (const auto lines = Deadlocked(blocked); !lines.empty()) {
+        Break("never ends", lines);
+        continue;
+      }
+      const uint64_t before = changes_;
+      const auto limit = absl::ToChronoMilliseconds(options.stall_limit);
+      const bool woken = work_.wait_for(lock, limit, [&] { return stop_ || changes_ != before; });
+      if (!woken) {
+        std::vector<std::string> lines;
+        for (CUstream_st* stream : blocked) {
+          const Task& head = *stream->queue.front();
+          for (const Blocker& blocker : head.Blockers()) {
+            lines.push_back(absl::StrCat(stream->Name(), ": ", head.Name(), " ", blocker.why));
+          }
+        }
+        Break("nothing moves", lines);
+      }
+      continue;
+    }
+    const bool eager = options.seed % 2 == 1 || waiters_ > 0;
+    if (!eager && credit_ == 0) {
+      work_.wait(lock);
+      continue;
+    }
+    if (credit_ > 0) --credit_;
+    CUstream_st* stream = ready[Choose(ready.size())];
+    Task& task = *stream->queue.front();
+    if (!task.needs_lock()) lock.unlock();
+    const bool done = task.Run();
+    if (!task.needs_lock()) lock.lock();
+    if (done) stream->queue.pop_front();
+    const auto gone = [](const auto& it) { return it->destroyed && it->queue.empty(); };
+    all_streams_.erase(std::remove_if(all_streams_.begin(), all_streams_.end(), gone),
+                       all_streams_.end());
+    moved_.notify_all();
+    if (eager) {  // callers get their turn
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    }
+  }
+}
+
+// A stream may still go on if everything that blocks it may.  Nothing is ready, so all hope comes
+// from calls that the program has yet to make.
+std::vector<std::string> Core::Deadlocked(const std::vector<CUstream_st*>& blocked) const {
+  std::set<const CUstream_st*> hopeful;
+  bool grew = true;
+  const auto has_hope = [&hopeful](const Blocker& blocker) {
+    return blocker.stream == nullptr || hopeful.count(blocker.stream) > 0;
+  };
+  while (grew) {
+    grew = false;
+    for (CUstream_st* stream : blocked) {
+      if (hopeful.count(stream) > 0) continue;
+      const std::vector<Blocker> blockers = stream->queue.front()->Blockers();
+      if (!std::all_of(blockers.begin(), blockers.end(), has_hope)) continue;
+      hopeful.insert(stream);
+      grew = true;
+    }
+  }
+  std::vector<std::string> lines;
+  for (CUstream_st* stream : blocked) {
+    if (hopeful.count(stream) > 0) continue;
+    const Task& head = *stream->queue.front();
+    for (const Blocker& blocker : head.Blockers()) {
+      if (has_hope(blocker)) continue;
+      lines.push_back(absl::StrCat(stream->Name(), ": ", head.Name(), " ", blocker.why, " (",
+                                   blocker.stream->Name(), ")"));
+    }
+  }
+  return lines;
+}
+
+void Core::Break(const std::string& title, const std::vector<std::string>& lines) {
+  findings_.push_back(absl::StrCat(title, ":\n  ", absl::StrJoin(lines, "\n  ")));
+  sticky = cudaErrorLaunchTimeout;
+  for (const auto& stream : all_streams_) stream->queue.clear();
+  std::fill(occupants.begin(), occupants.end(), nullptr);
+  moved_.notify_all();
+}
+
+Machine::Machine(const Options& options) : core_(std::make_unique<Core>(options)) {}
+Machine::~Machine() = default;
+
+Live Machine::live() const {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  Live live;
+  live.streams = static_cast<int64_t>(core_->streams.size());
+  live.events = static_cast<int64_t>(core_->events.size());
+  live.allocations = static_cast<int64_t>(core_->allocations.size());
+  live.communicators = static_cast<int64_t>(core_->communicators.size());
+  for (const auto& [data, allocation] : core_->allocations) {
+    live.bytes += static_cast<int64_t>(allocation.bytes);
+  }
+  return live;
+}
+
+int64_t Machine::calls(const std::string& name) const {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  const auto found = core_->calls.find(name);
+  return found == core_->calls.end() ? 0 : found->second;
+}
+
+std::vector<std::string> Machine::findings() const {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  return core_->findings();
+}
+
+std::string Machine::Verdict() const {
+  {
+    std::unique_lock<std::mutex> lock(core_->mutex);
+    core_->WaitUntil(lock, [this] { return core_->queued() == 0; });
+  }
+  const Live now = live();
+  std::vector<std::string> lines = findings();
+  const auto count = [&lines](int64_t number, absl::string_view what) {
+    if (number != 0) lines.push_back(absl::StrCat(number, " ", what, " left"));
+  };
+  count(now.streams, "streams");
+  count(now.events, "events");
+  count(now.allocations, "allocations");
+  count(now.bytes, "bytes");
+  count(now.communicators, "communicators");
+  return absl::StrJoin(lines, "\n");
+}
+
+}  // namespace mp::fake

@@ -1,0 +1,152 @@
+// The inside of the fake machine, which the fake CUDA runtime and the fake NCCL share.
+//
+// One lock guards everything, and every task of a stream runs under it but those that are code of
+// the program.
+#ifndef MP_TESTS_FAKE_CORE_H_
+#define MP_TESTS_FAKE_CORE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/fake/machine.h"
+
+namespace mp::fake {
+
+// What keeps a stream from going on: another stream, or a call of the program that has not been
+// made (null).
+struct Blocker {
+  CUstream_st* stream;
+  std::string why;
+};
+
+// One entry of a stream's queue.
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual std::string Name() const = 0;
+  virtual bool Ready() const { return true; }
+  // Called when ready, and again until it returns true: it is done then.
+  virtual bool Run() = 0;
+  // Code of the program runs without the lock.
+  virtual bool needs_lock() const { return true; }
+  // Why it is not ready.
+  virtual std::vector<Blocker> Blockers() const { return {}; }
+};
+
+// A task that is always ready.
+class Action final : public Task {
+ public:
+  Action(std::string name, std::function<void()> run)
+      : name_(std::move(name)), run_(std::move(run)) {}
+  std::string Name() const override { return name_; }
+  bool Run() override { return run_(), true; }
+
+ private:
+  std::string name_;
+  std::function<void()> run_;
+};
+
+struct Allocation {
+  int device;
+  size_t bytes;
+  char* data;
+};
+
+// The current device and the last error of the calling thread.
+struct ThreadState {
+  uint64_t machine = 0;
+  int device = 0;
+  cudaError_t last = cudaSuccess;
+};
+
+class Core {
+ public:
+  explicit Core(const Options& options);
+  ~Core();
+
+  // The machine that is there, or null.
+  static Core* Current();
+  // Of the calling thread, fresh for each machine.
+  ThreadState& thread();
+
+  const Options options;
+
+  // Everything below is guarded by it.
+  mutable std::mutex mutex;
+  std::set<CUstream_st*> streams;  // alive
+  std::set<CUevent_st*> events;
+  std::map<const char*, Allocation> allocations;  // by address
+  std::set<const void*> communicators;
+  std::set<std::pair<int, int>> peers;  // (device, peer): access is enabled
+  // By device: the stream whose head is the collective kernel that it runs, and the thread that is
+  // inside NCCL with a communicator of it.
+  std::vector<CUstream_st*> occupants;
+  std::vector<std::thread::id> nccl_threads;
+  std::map<std::string, int64_t> calls;  // by function
+  cudaError_t sticky = cudaSuccess;      // once set, the answer of every call
+
+  void Enqueue(CUstream_st* stream, std::unique_ptr<Task> task);
+  // Something that a task's Ready looks at is different now.
+  void Changed();
+  // The program looked at something: the streams may go on for a while.
+  void Poke();
+  // Blocks the caller until `done`, as CUDA calls that synchronise do.  False on a sticky error.
+  bool WaitUntil(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
+  bool IsIdle(int device) const;
+  // The allocation that holds all of these bytes, or null.
+  const Allocation* Find(const void* data, size_t bytes) const;
+  void Report(std::string finding) { findings_.push_back(std::move(finding)); }
+  const std::vector<std::string>& findings() const { return findings_; }
+  size_t queued() const;
+  // Adopts a new stream, which lives on after cudaStreamDestroy until it is empty.
+  CUstream_st* Adopt(std::unique_ptr<CUstream_st> stream);
+  // 0 <= result < bound.
+  size_t Choose(size_t bound);
+  static bool InTask();
+
+ private:
+  void Schedule();
+  std::vector<CUstream_st*> Heads(bool ready) const;
+  // A line for each stream that can never go on, empty where there is none.
+  std::vector<std::string> Deadlocked(const std::vector<CUstream_st*>& blocked) const;
+  void Break(const std::string& title, const std::vector<std::string>& lines);
+
+  const uint64_t id_;
+  std::vector<std::string> findings_;
+  std::vector<std::unique_ptr<CUstream_st>> all_streams_;
+  std::mt19937_64 random_;
+  std::condition_variable work_;   // the scheduler waits for it
+  std::condition_variable moved_;  // blocked callers wait for it
+  int waiters_ = 0;
+  int64_t credit_ = 0;    // tasks that may run before the program looks again
+  uint64_t changes_ = 0;  // by calls of the program
+  bool stop_ = false;
+  std::thread scheduler_;
+};
+
+}  // namespace mp::fake
+
+struct CUstream_st {
+  int number = 0;
+  int device = 0;
+  bool destroyed = false;
+  std::deque<std::unique_ptr<mp::fake::Task>> queue;
+
+  std::string Name() const {
+    return "stream " + std::to_string(number) + " of device " + std::to_string(device);
+  }
+};
+
+#endif  // MP_TESTS_FAKE_CORE_H_

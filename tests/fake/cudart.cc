@@ -1,0 +1,268 @@
+// The functions of the CUDA runtime that mp calls, over the fake machine.  They are defined against
+// the real header: one that has changed there does not compile here.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/fake/call.h"
+#include "tests/fake/core.h"
+
+namespace mp::fake {
+namespace {
+
+struct EventState {
+  uint64_t recorded = 0;
+  uint64_t done = 0;
+  CUstream_st* where = nullptr;  // of the last record
+};
+
+class Record final : public Task {
+ public:
+  Record(std::shared_ptr<EventState> event, uint64_t version)
+      : event_(std::move(event)), version_(version) {}
+  std::string Name() const override { return "cudaEventRecord"; }
+  bool Run() override {
+    event_->done = std::max(event_->done, version_);
+    return true;
+  }
+
+ private:
+  std::shared_ptr<EventState> event_;
+  uint64_t version_;
+};
+
+// Waits for the record that was the last when it was queued.
+class Wait final : public Task {
+ public:
+  explicit Wait(std::shared_ptr<EventState> event)
+      : event_(std::move(event)), version_(event_->recorded), where_(event_->where) {}
+  std::string Name() const override { return "cudaStreamWaitEvent"; }
+  bool Ready() const override { return event_->done >= version_; }
+  bool Run() override { return true; }
+  std::vector<Blocker> Blockers() const override { return {{where_, "waits for an event"}}; }
+
+ private:
+  std::shared_ptr<EventState> event_;
+  uint64_t version_;
+  CUstream_st* where_;
+};
+
+class HostFunction final : public Task {
+ public:
+  HostFunction(cudaHostFn_t function, void* data) : function_(function), data_(data) {}
+  std::string Name() const override { return "cudaLaunchHostFunc"; }
+  bool needs_lock() const override { return false; }
+  bool Run() override {
+    function_(data_);
+    return true;
+  }
+
+ private:
+  cudaHostFn_t function_;
+  void* data_;
+};
+
+}  // namespace
+}  // namespace mp::fake
+
+struct CUevent_st {
+  int device;
+  std::shared_ptr<mp::fake::EventState> state;
+};
+
+using mp::fake::Call;
+
+extern "C" {
+
+// Errors ------------------------------------------------------------------------------------------
+
+cudaError_t cudaGetLastError() {
+  mp::fake::Core* core = mp::fake::Core::Current();
+  if (core == nullptr) return cudaErrorInsufficientDriver;
+  const cudaError_t last = cudaPeekAtLastError();
+  core->thread().last = cudaSuccess;
+  return last;
+}
+
+cudaError_t cudaPeekAtLastError() {
+  mp::fake::Core* core = mp::fake::Core::Current();
+  if (core == nullptr) return cudaErrorInsufficientDriver;
+  std::lock_guard<std::mutex> lock(core->mutex);
+  return core->sticky != cudaSuccess ? core->sticky : core->thread().last;
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInsufficientDriver:
+      return "cudaErrorInsufficientDriver";
+    case cudaErrorNoDevice:
+      return "cudaErrorNoDevice";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorInvalidResourceHandle:
+      return "cudaErrorInvalidResourceHandle";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
+    case cudaErrorLaunchTimeout:
+      return "cudaErrorLaunchTimeout";
+    case cudaErrorPeerAccessAlreadyEnabled:
+      return "cudaErrorPeerAccessAlreadyEnabled";
+    case cudaErrorNotPermitted:
+      return "cudaErrorNotPermitted";
+    default:
+      return "cudaErrorOfTheFake";
+  }
+}
+
+const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
+
+// Devices -----------------------------------------------------------------------------------------
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  MP_FAKE_BEGIN(cudaGetDeviceCount);
+  *count = call.core().options.devices;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  MP_FAKE_BEGIN(cudaSetDevice);
+  if (!call.IsDevice(device)) return call.Return(cudaErrorInvalidDevice);
+  call.thread().device = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  MP_FAKE_BEGIN(cudaGetDevice);
+  *device = call.thread().device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  MP_FAKE_BEGIN(cudaDeviceCanAccessPeer);
+  if (!call.IsDevice(device) || !call.IsDevice(peer)) return call.Return(cudaErrorInvalidDevice);
+  *can = device != peer;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
+  MP_FAKE_BEGIN(cudaDeviceEnablePeerAccess);
+  const int device = call.thread().device;
+  if (!call.IsDevice(peer) || peer == device) return call.Return(cudaErrorInvalidDevice);
+  if (flags != 0) return call.Return(cudaErrorInvalidValue);
+  const bool fresh = call.core().peers.insert({device, peer}).second;
+  return call.Return(fresh ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled);
+}
+
+// Streams -----------------------------------------------------------------------------------------
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
+  MP_FAKE_BEGIN(cudaStreamCreateWithFlags);
+  if (flags != cudaStreamNonBlocking) {
+    return call.Refuse(cudaErrorInvalidValue, "a stream that waits for the default stream");
+  }
+  static int next = 0;  // guarded by the machine's lock
+  auto made = std::make_unique<CUstream_st>();
+  made->number = ++next;
+  made->device = call.thread().device;
+  *stream = call.core().Adopt(std::move(made));
+  return cudaSuccess;
+}
+
+// What is queued still runs.
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  Call call("cudaStreamDestroy");
+  const cudaError_t begin = call.Begin();
+  if (begin != cudaSuccess && begin != call.core().sticky) return call.Return(begin);
+  if (call.core().streams.erase(stream) == 0) {
+    return call.Refuse(cudaErrorInvalidResourceHandle, "cudaStreamDestroy: no such stream");
+  }
+  stream->destroyed = true;
+  return call.Return(begin);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  MP_FAKE_BEGIN(cudaStreamSynchronize);
+  if (call.core().streams.count(stream) == 0) return call.Return(cudaErrorInvalidResourceHandle);
+  const bool done = call.Wait([stream] { return stream->queue.empty(); });
+  return call.Return(done ? cudaSuccess : call.core().sticky);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
+  MP_FAKE_BEGIN(cudaStreamWaitEvent);
+  mp::fake::Core& core = call.core();
+  if (core.streams.count(stream) == 0 || core.events.count(event) == 0) {
+    return call.Refuse(cudaErrorInvalidResourceHandle, "cudaStreamWaitEvent: no such handle");
+  }
+  if (flags != 0) return call.Return(cudaErrorInvalidValue);
+  if (event->state->recorded != event->state->done) {
+    core.Enqueue(stream, std::make_unique<mp::fake::Wait>(event->state));
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void* data) {
+  MP_FAKE_BEGIN(cudaLaunchHostFunc);
+  if (call.core().streams.count(stream) == 0) return call.Return(cudaErrorInvalidResourceHandle);
+  call.core().Enqueue(stream, std::make_unique<mp::fake::HostFunction>(fn, data));
+  return cudaSuccess;
+}
+
+// Events ------------------------------------------------------------------------------------------
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  MP_FAKE_BEGIN(cudaEventCreateWithFlags);
+  if (flags != cudaEventDisableTiming) {
+    return call.Refuse(cudaErrorInvalidValue, "an event that takes the time");
+  }
+  *event = new CUevent_st{call.thread().device, std::make_shared<mp::fake::EventState>()};
+  call.core().events.insert(*event);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  Call call("cudaEventDestroy");
+  const cudaError_t begin = call.Begin();
+  if (begin != cudaSuccess && begin != call.core().sticky) return call.Return(begin);
+  if (call.core().events.erase(event) == 0) {
+    return call.Refuse(cudaErrorInvalidResourceHandle, "cudaEventDestroy: no such event");
+  }
+  delete event;
+  return call.Return(begin);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  MP_FAKE_BEGIN(cudaEventRecord);
+  mp::fake::Core& core = call.core();
+  if (core.streams.count(stream) == 0 || core.events.count(event) == 0) {
+    return call.Refuse(cudaErrorInvalidResourceHandle, "cudaEventRecord: no such handle");
+  }
+  if (event->device != stream->device) {
+    return call.Refuse(cudaErrorInvalidResourceHandle, "cudaEventRecord: stream of another device");
+  }
+  event->state->where = stream;
+  core.Enqueue(stream, std::make_unique<mp::fake::Record>(event->state, ++event->state->recorded));
+  return cudaSuccess;
+}
+
+// A query lets the streams go on, but answers what was true before.
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  MP_FAKE_BEGIN(cudaEventQuery);
+  if (call.core().events.count(event) == 0) {
+    return call.Refuse(cudaErrorInvalidResourceHandle, "cudaEventQuery: no such event");
+  }
+  call.core().Poke();
+  const bool done = event->state->done == event->state->recorded;
+  return call.Return(done ? cudaSuccess : cudaErrorNotReady);
+}
+
+}  // extern "C"

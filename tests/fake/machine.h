@@ -1,0 +1,68 @@
+// A machine with GPUs that is not there: the CUDA runtime and NCCL functions of //tests/fake:cudart
+// and :nccl act on it.  Without a Machine they answer as a system without a driver does.
+//
+//   mp::fake::Machine machine({.devices = 3, .seed = 7});
+//   ... CUDA calls on any threads ...
+//   EXPECT_EQ(machine.Verdict(), "");
+//
+// Streams run asynchronously: one thread of the machine takes, by a seeded choice, any stream whose
+// head can run.  With odd seeds it does so at once, with even ones only as far as the program
+// asks (a query, a blocking call), which lets queues grow and reorders the most.
+//
+// A collective kernel occupies its device until the kernels of all ranks have started, and a
+// device has room for one.  What could never end on real hardware is found: as soon as it is
+// certain, or when nothing moved for stall_limit; then every later call fails with
+// cudaErrorLaunchTimeout and the Verdict tells who waits for whom.
+//
+// Threads.   One Machine at a time in a process.  It outlives every call that uses it.
+#ifndef MP_TESTS_FAKE_MACHINE_H_
+#define MP_TESTS_FAKE_MACHINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace mp::fake {
+
+struct Options {
+  int devices = 2;
+  uint64_t seed = 1;
+  absl::Duration stall_limit = absl::Seconds(10);
+};
+
+// What exists at a moment.
+struct Live {
+  int64_t streams = 0;
+  int64_t events = 0;
+  int64_t allocations = 0;
+  int64_t communicators = 0;
+  int64_t bytes = 0;  // of allocations
+};
+
+class Core;
+
+class Machine {
+ public:
+  explicit Machine(const Options& options);
+  ~Machine();
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  Live live() const;
+  // How many calls of the CUDA function `name` there were: "cudaEventQuery".
+  int64_t calls(const std::string& name) const;
+  // A line for every use that real hardware or libraries would not forgive.
+  std::vector<std::string> findings() const;
+  // Empty where nothing is alive, queued or found; else what is, a line each.
+  std::string Verdict() const;
+
+ private:
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace mp::fake
+
+#endif  // MP_TESTS_FAKE_MACHINE_H_

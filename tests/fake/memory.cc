@@ -1,0 +1,202 @@
+// Memory and copies of the fake CUDA runtime.
+#include <cuda_runtime_api.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/fake/call.h"
+#include "tests/fake/core.h"
+
+namespace mp::fake {
+namespace {
+
+// Filled into memory that is fresh, and into memory that is freed.
+constexpr int kFresh = 0xA5;
+constexpr int kFreed = 0xDB;
+
+// One side of a copy.
+struct Side {
+  char* data;
+  size_t pitch;
+  size_t rows;  // pitches from block to block
+  bool on_device = false;
+  int device = -1;  // where the caller says that it is; -1 where it does not say
+};
+
+struct Extent {
+  size_t width, height, depth;
+};
+
+size_t Bytes(const Side& side, const Extent& extent) {
+  const size_t last_row = (extent.depth - 1) * side.rows + extent.height - 1;
+  return last_row * side.pitch + extent.width;
+}
+
+// "" where the side lies in live memory that is where the caller says.
+std::string Fault(const Core& core, const Side& side, const Extent& extent) {
+  if (extent.height * extent.depth > 1 && side.pitch < extent.width) return "pitch below the width";
+  const Allocation* found = core.Find(side.data, Bytes(side, extent));
+  if (found == nullptr && core.Find(side.data, 1) != nullptr) return "beyond its allocation";
+  if ((found != nullptr) != side.on_device) {
+    return side.on_device ? "not device memory" : "device memory where host memory is due";
+  }
+  if (found != nullptr && side.device >= 0 && found->device != side.device) {
+    return absl::StrCat("on device ", found->device, ", not on device ", side.device);
+  }
+  return "";
+}
+
+void Move(const Side& to, const Side& from, const Extent& extent) {
+  for (size_t block = 0; block < extent.depth; ++block) {
+    for (size_t row = 0; row < extent.height; ++row) {
+      std::memcpy(to.data + (block * to.rows + row) * to.pitch,
+                  from.data + (block * from.rows + row) * from.pitch, extent.width);
+    }
+  }
+}
+
+std::string FaultOfBoth(const Core& core, const Side& to, const Side& from, const Extent& extent) {
+  const std::string target = Fault(core, to, extent);
+  if (!target.empty()) return absl::StrCat("target ", target);
+  const std::string source = Fault(core, from, extent);
+  return source.empty() ? "" : absl::StrCat("source ", source);
+}
+
+// From pageable host memory the bytes are taken at once; to it the call returns when they are
+// there.
+cudaError_t Copy(Call& call, const char* name, Side to, Side from, const Extent& extent,
+                 cudaStream_t stream) {
+  Core& core = call.core();
+  if (core.streams.count(stream) == 0) {
+    return call.Refuse(cudaErrorInvalidResourceHandle, absl::StrCat(name, ": no such stream"));
+  }
+  if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return cudaSuccess;
+  const std::string fault = FaultOfBoth(core, to, from, extent);
+  if (!fault.empty()) {
+    return call.Refuse(cudaErrorInvalidValue, absl::StrCat(name, ": ", fault));
+  }
+  std::shared_ptr<std::vector<char>> staged;
+  if (!from.on_device) {
+    staged = std::make_shared<std::vector<char>>(Bytes(from, extent));
+    Side stage = from;
+    stage.data = staged->data();
+    Move(stage, from, extent);
+    from = stage;
+  }
+  const auto done = std::make_shared<bool>(false);
+  core.Enqueue(stream, std::make_unique<Action>(name, [=, &core] {
+                 const std::string late = staged ? "" : FaultOfBoth(core, to, from, extent);
+                 if (late.empty()) {
+                   Move(to, from, extent);
+                 } else {
+                   core.Report(absl::StrCat(name, ", when it ran: ", late));
+                 }
+                 *done = true;
+               }));
+  if (to.on_device || call.Wait([done] { return *done; })) return cudaSuccess;
+  return call.Return(core.sticky);
+}
+
+// Says which sides are device memory.
+void Resolve(const Core& core, cudaMemcpyKind kind, Side& to, Side& from) {
+  to.on_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  from.on_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  if (kind == cudaMemcpyDefault) {
+    to.on_device = core.Find(to.data, 1) != nullptr;
+    from.on_device = core.Find(from.data, 1) != nullptr;
+  }
+}
+
+char* Mutable(const void* data) { return static_cast<char*>(const_cast<void*>(data)); }
+
+Side SideOf(const cudaPitchedPtr& pointer, const cudaPos& at, int device) {
+  char* data = static_cast<char*>(pointer.ptr);
+  data += (at.z * pointer.ysize + at.y) * pointer.pitch + at.x;
+  return {data, pointer.pitch, pointer.ysize, true, device};
+}
+
+}  // namespace
+}  // namespace mp::fake
+
+using mp::fake::Side;
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** data, size_t bytes) {
+  MP_FAKE_BEGIN(cudaMalloc);
+  *data = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 256, bytes) != 0) return call.Return(cudaErrorMemoryAllocation);
+  std::memset(memory, mp::fake::kFresh, bytes);
+  auto* address = static_cast<char*>(memory);
+  call.core().allocations[address] = {call.thread().device, bytes, address};
+  *data = memory;
+  return cudaSuccess;
+}
+
+// Waits until the device is idle, as the real one does.
+cudaError_t cudaFree(void* data) {
+  MP_FAKE_BEGIN(cudaFree);
+  mp::fake::Core& core = call.core();
+  const char* address = static_cast<const char*>(data);
+  if (data == nullptr) return cudaSuccess;
+  if (core.allocations.count(address) == 0) {
+    return call.Refuse(cudaErrorInvalidValue, "cudaFree: no such allocation");
+  }
+  const mp::fake::Allocation allocation = core.allocations[address];
+  if (!call.Wait([&] { return core.IsIdle(allocation.device); })) return call.Return(core.sticky);
+  std::memset(allocation.data, mp::fake::kFreed, allocation.bytes);
+  core.allocations.erase(address);
+  std::free(allocation.data);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t count, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  MP_FAKE_BEGIN(cudaMemcpyAsync);
+  Side to{static_cast<char*>(dst), count, 1};
+  Side from{mp::fake::Mutable(src), count, 1};
+  mp::fake::Resolve(call.core(), kind, to, from);
+  return mp::fake::Copy(call, "cudaMemcpyAsync", to, from, {count, 1, 1}, stream);
+}
+
+cudaError_t cudaMemcpy2DAsync(void* dst, size_t dpitch, const void* src, size_t spitch,
+                              size_t width, size_t height, cudaMemcpyKind kind,
+                              cudaStream_t stream) {
+  MP_FAKE_BEGIN(cudaMemcpy2DAsync);
+  Side to{static_cast<char*>(dst), dpitch, height};
+  Side from{mp::fake::Mutable(src), spitch, height};
+  mp::fake::Resolve(call.core(), kind, to, from);
+  return mp::fake::Copy(call, "cudaMemcpy2DAsync", to, from, {width, height, 1}, stream);
+}
+
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
+  MP_FAKE_BEGIN(cudaMemcpy3DAsync);
+  if (p->srcArray != nullptr || p->dstArray != nullptr || p->kind != cudaMemcpyDeviceToDevice) {
+    return call.Refuse(cudaErrorInvalidValue, "cudaMemcpy3DAsync: not modelled");
+  }
+  return mp::fake::Copy(call, "cudaMemcpy3DAsync", mp::fake::SideOf(p->dstPtr, p->dstPos, -1),
+                        mp::fake::SideOf(p->srcPtr, p->srcPos, -1),
+                        {p->extent.width, p->extent.height, p->extent.depth}, stream);
+}
+
+cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
+  MP_FAKE_BEGIN(cudaMemcpy3DPeerAsync);
+  if (p->srcArray != nullptr || p->dstArray != nullptr) {
+    return call.Refuse(cudaErrorInvalidValue, "cudaMemcpy3DPeerAsync: not modelled");
+  }
+  if (!call.IsDevice(p->srcDevice) || !call.IsDevice(p->dstDevice)) {
+    return call.Return(cudaErrorInvalidDevice);
+  }
+  return mp::fake::Copy(call, "cudaMemcpy3DPeerAsync",
+                        mp::fake::SideOf(p->dstPtr, p->dstPos, p->dstDevice),
+                        mp::fake::SideOf(p->srcPtr, p->srcPos, p->srcDevice),
+                        {p->extent.width, p->extent.height, p->extent.depth}, stream);
+}
+
+}  // extern "C"
