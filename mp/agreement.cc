@@ -58,10 +58,9 @@ std::string Describe(const Descriptor& step) {
 // The names of the fields in which some two of the lists differ.
 std::string DifferingFields(const std::vector<absl::Span<const Descriptor>>& lists) {
   std::vector<absl::string_view> names;
-  const bool counts_differ =
-      std::any_of(lists.begin(), lists.end(), [&](absl::Span<const Descriptor> list) {
-        return list.size() != lists[0].size();
-      });
+  const bool counts_differ = std::any_of(
+      lists.begin(), lists.end(),
+      [&](absl::Span<const Descriptor> list) { return list.size() != lists[0].size(); });
   if (counts_differ) names.push_back("number of operations in the batch");
   for (const Field& field : kFields) {
     const bool differs = std::any_of(lists.begin(), lists.end(), [&](auto list) {
@@ -99,9 +98,8 @@ std::string DescribeDiffering(const Operation& operation, absl::Span<const int> 
       lists.push_back(steps);
     }
   }
-  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
-    return a.ranks.size() > b.ranks.size();
-  });
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const Group& a, const Group& b) { return a.ranks.size() > b.ranks.size(); });
   std::string text = absl::StrCat("the ranks differ in ", DifferingFields(lists), ": ");
   for (size_t i = 0; i < groups.size(); ++i) {
     absl::StrAppend(&text, i == 0 ? "" : "; ", RankList(groups[i].ranks), ": ",

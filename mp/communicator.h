@@ -17,8 +17,8 @@
 //   Drop(op)          instead of Issue: the operation came to nothing.  Work behind the places
 //                     taken goes on, outputs stay as they were.  Holds the Order lock.
 //
-// It calls Retire of its Retirer, once for each operation, when it no longer looks at it: from inside
-// one of these calls or later, after success and failure alike.
+// It calls Retire of its Retirer, once for each operation, when it no longer looks at it: from
+// inside one of these calls or later, after success and failure alike.
 #ifndef MP_COMMUNICATOR_H_
 #define MP_COMMUNICATOR_H_
 

@@ -52,8 +52,8 @@ absl::StatusOr<std::shared_ptr<Group>> Group::Create(
 Group::~Group() = default;
 
 int Group::PeerOf(const RankState& rank) const {
-  const auto found = std::find_if(
-      members_.begin(), members_.end(), [&](const auto& member) { return member.get() == &rank; });
+  const auto found = std::find_if(members_.begin(), members_.end(),
+                                  [&](const auto& member) { return member.get() == &rank; });
   return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
 }
 
@@ -63,8 +63,8 @@ Stream& Group::LaneStream(int peer, Lane lane) {
 
 // --- post --------------------------------------------------------------------------------------
 
-absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps,
-                         absl::Span<const Part> parts, Lane lane, Work* work) {
+absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts,
+                         Lane lane, Work* work) {
   if (!failed_.load(sync::kRelaxed)) MP_RETURN_IF_ERROR(CheckDriver(peer));
   Stream& stream = LaneStream(peer, lane);
   if (lane == Lane::kComm) MP_RETURN_IF_ERROR(stream.Wait(member(peer).stream->Record()));
@@ -107,8 +107,7 @@ absl::Status Group::CheckPost(int peer) {
   return MakeError(failure_.kind, absl::StrCat(failure_.message, OnRank(peer)));
 }
 
-Operation& Group::Join(int peer, absl::Span<const Descriptor> steps,
-                       absl::Span<const Part> parts) {
+Operation& Group::Join(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts) {
   const uint64_t sequence = next_[static_cast<size_t>(peer)]++;
   const size_t index = sequence - window_begin_;
   if (index == window_.size()) {
@@ -167,8 +166,8 @@ absl::Status Group::CheckPostAll(Lane lane) const {
     }
     const uint64_t next = next_[static_cast<size_t>(peer)];
     if (next != next_[0]) {
-      return UsageError("Region \"", name(), "\": ranks ", member(0).id, " and ",
-                        member(peer).id, " have posted ", next_[0], " and ", next,
+      return UsageError("Region \"", name(), "\": ranks ", member(0).id, " and ", member(peer).id,
+                        " have posted ", next_[0], " and ", next,
                         " operations through their own doors; both doors at once do not mix");
     }
   }

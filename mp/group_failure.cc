@@ -61,10 +61,10 @@ void Group::MemberLeft(int peer, absl::string_view cause) {
   const uint64_t sequence = next_[static_cast<size_t>(peer)];
   if (window_begin_ + window_.size() <= sequence) return;
   const Operation& operation = *window_[sequence - window_begin_].operation;
-  FailLocked(sequence, ErrorKind::kAbsentShard,
-             absl::StrCat(Head(sequence), " (", Describe(operation.steps), "): rank ",
-                          member(peer).id, " cannot come, ", cause, " after ", sequence,
-                          " operations of this Region"));
+  FailLocked(
+      sequence, ErrorKind::kAbsentShard,
+      absl::StrCat(Head(sequence), " (", Describe(operation.steps), "): rank ", member(peer).id,
+                   " cannot come, ", cause, " after ", sequence, " operations of this Region"));
 }
 
 std::vector<int> Group::MissingRanks(uint64_t sequence) const {
@@ -95,8 +95,8 @@ absl::Duration Group::CheckAbsence(absl::Duration now) {
                           " operations of this Region");
         }
       }
-      return absl::StrCat(Head(operation.sequence), " (", Describe(operation.steps), "): ",
-                          RankList(missing), " did not come within ",
+      return absl::StrCat(Head(operation.sequence), " (", Describe(operation.steps),
+                          "): ", RankList(missing), " did not come within ",
                           absl::FormatDuration(waited), lasts);
     };
     if (waited >= options_.absence_timeout) {

@@ -6,8 +6,9 @@ namespace mp {
 namespace {
 
 void SetAt(MeshPoint& point, Axis axis, int value) {
-  (axis == Axis::kData ? point.data : axis == Axis::kPipeline ? point.pipeline : point.tensor) =
-      value;
+  (axis == Axis::kData       ? point.data
+   : axis == Axis::kPipeline ? point.pipeline
+                             : point.tensor) = value;
 }
 
 }  // namespace

@@ -32,9 +32,9 @@ struct Order {
 
   sync::Mutex mutex;
   // Guarded by mutex:
-  uint64_t tickets = 0;           // given so far
-  RingQueue<Ticketed> to_issue;   // where streams hold no places: in ticket order
-  bool issuing = false;           // a thread is at it
+  uint64_t tickets = 0;          // given so far
+  RingQueue<Ticketed> to_issue;  // where streams hold no places: in ticket order
+  bool issuing = false;          // a thread is at it
 };
 
 }  // namespace mp

@@ -42,9 +42,9 @@ Footprint SlotOf(const Descriptor& step, absl::Span<const Part> parts, int recei
   for (int r = 0; r < peer; ++r) offset += parts[static_cast<size_t>(r)].input_extent;
   const Part& target = parts[static_cast<size_t>(receiver)];
   const int64_t extent = parts[static_cast<size_t>(peer)].input_extent;
-  const char* begin = static_cast<const char*>(target.output) +
-                      (layout.run == 0 ? offset * layout.row_bytes
-                                       : offset * layout.run * target.output_pitch);
+  const char* begin =
+      static_cast<const char*>(target.output) +
+      (layout.run == 0 ? offset * layout.row_bytes : offset * layout.run * target.output_pitch);
   return FootprintOf(step, begin, target.output_pitch, extent);
 }
 
@@ -56,8 +56,7 @@ bool MayCoincide(const Operation& operation, const Claim& output, const Claim& i
     return output.memory.begin == input.memory.begin &&
            (output.peer == input.peer || step.shared_output);
   }
-  const Footprint slot =
-      SlotOf(step, operation.step_parts(input.step), output.peer, input.peer);
+  const Footprint slot = SlotOf(step, operation.step_parts(input.step), output.peer, input.peer);
   const bool same_pitch = slot.pitch == input.memory.pitch || slot.rows <= 1;
   // With an earlier dimension joined a slot is rows of one pitch only if there is one block.
   const GatherLayout layout = LayoutOf(step);
@@ -68,10 +67,9 @@ bool MayCoincide(const Operation& operation, const Claim& output, const Claim& i
 std::string Name(const Operation& operation, const Claim& claim, absl::Span<const int> ranks) {
   const auto begin = reinterpret_cast<uintptr_t>(claim.memory.begin);
   const auto end = reinterpret_cast<uintptr_t>(claim.memory.end());
-  std::string text =
-      absl::StrCat(claim.output ? "the output of rank " : "the input of rank ",
-                   ranks[static_cast<size_t>(claim.peer)],
-                   absl::StrFormat(" at [%#x, %#x)", begin, end));
+  std::string text = absl::StrCat(claim.output ? "the output of rank " : "the input of rank ",
+                                  ranks[static_cast<size_t>(claim.peer)],
+                                  absl::StrFormat(" at [%#x, %#x)", begin, end));
   if (operation.step_count() > 1) absl::StrAppend(&text, " in step ", claim.step);
   return text;
 }

@@ -107,8 +107,8 @@ absl::StatusOr<Plan> PlanGather(const TensorView& shard, const TensorView& outpu
                            output.ToString(), "; they may differ in dimension ", dim, " only");
   }
   if (output.shape().dim(dim) < plan.part.input_extent) {
-    return InvalidArgument(name, ": the output ", output.ToString(),
-                           " is smaller than the shard ", shard.ToString());
+    return InvalidArgument(name, ": the output ", output.ToString(), " is smaller than the shard ",
+                           shard.ToString());
   }
   plan.part.output = output.data();
   plan.part.output_pitch = output.row_pitch();

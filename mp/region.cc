@@ -18,8 +18,8 @@ using Parts = absl::InlinedVector<Part, 8>;
 
 absl::Status CheckCount(const Group& group, size_t count, absl::string_view what) {
   if (count == static_cast<size_t>(group.size())) return absl::OkStatus();
-  return InvalidArgument("Region \"", group.name(), "\": ", count, " ", what, " for ",
-                         group.size(), " ranks");
+  return InvalidArgument("Region \"", group.name(), "\": ", count, " ", what, " for ", group.size(),
+                         " ranks");
 }
 
 // One rank's own call.
@@ -82,9 +82,8 @@ absl::Status AllReduceAll(Group& group, Views xs, Views outputs, const AllReduce
       xs.data() == outputs.data() && group.size() > 1 &&
       std::all_of(xs.begin(), xs.end(), [&](const auto& x) { return SameLayout(x, xs[0]); });
   if (!alike) {
-    return PostEach(group, lane, works, [&](size_t peer) {
-      return PlanAllReduce(xs[peer], outputs[peer], options);
-    });
+    return PostEach(group, lane, works,
+                    [&](size_t peer) { return PlanAllReduce(xs[peer], outputs[peer], options); });
   }
   // In place, all of one layout: one plan stands for all.
   MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllReduce(xs[0], xs[0], options));
@@ -130,8 +129,7 @@ absl::Status RankRegion::AllReduce(const TensorView& x, const TensorView& output
 
 absl::Status RankRegion::Gather(const TensorView& shard, const TensorView& output, int root,
                                 const GatherOptions& options) {
-  MP_ASSIGN_OR_RETURN(const Plan plan,
-                      PlanGatherOf(*group_, peer_, shard, output, root, options));
+  MP_ASSIGN_OR_RETURN(const Plan plan, PlanGatherOf(*group_, peer_, shard, output, root, options));
   return PostOne(*group_, peer_, plan, Lane::kCompute, nullptr);
 }
 
@@ -165,8 +163,7 @@ absl::StatusOr<Work> RankRegion::StartGather(const TensorView& shard, const Tens
 
 absl::StatusOr<Work> RankRegion::StartAllGather(const TensorView& shard, const TensorView& output,
                                                 const GatherOptions& options) {
-  return PostForWork(*group_, peer_,
-                     PlanGather(shard, output, -1, group_->size(), true, options));
+  return PostForWork(*group_, peer_, PlanGather(shard, output, -1, group_->size(), true, options));
 }
 
 absl::StatusOr<TensorView> RankRegion::Slot(const TensorView& output, int peer,

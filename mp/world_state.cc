@@ -22,9 +22,8 @@ absl::Status WorldState::Init(World& world) {
   MP_RETURN_IF_ERROR(InitRanks());
   MP_RETURN_IF_ERROR(InitRegions(world));
   for (int id = 0; options_.rank_threads && id < size(); ++id) {
-    MP_ASSIGN_OR_RETURN(
-        sync::Thread thread,
-        sync::Thread::Start(absl::StrCat("mp-rank-", id), [this, id] { RankMain(id); }));
+    MP_ASSIGN_OR_RETURN(sync::Thread thread, sync::Thread::Start(absl::StrCat("mp-rank-", id),
+                                                                 [this, id] { RankMain(id); }));
     threads_.push_back(std::move(thread));
   }
   return absl::OkStatus();
@@ -113,8 +112,8 @@ absl::Status WorldState::Close() {
     groups = groups_;
   }
   for (const auto& group : groups) {
-    group->Fail(ErrorKind::kClosed, absl::StrCat("the World of Region \"", group->name(),
-                                                 "\" is closed"));
+    group->Fail(ErrorKind::kClosed,
+                absl::StrCat("the World of Region \"", group->name(), "\" is closed"));
   }
   std::string busy;
   while (busy_ranks_.load(sync::kSeqCst) != 0) {
@@ -141,8 +140,8 @@ absl::Status WorldState::Close() {
   if (busy.empty()) return absl::OkStatus();
   sync::MutexLock lock(mutex_);
   stuck_ = true;
-  return absl::DeadlineExceededError(absl::StrCat(
-      "World::Close: ", busy, " after ", absl::FormatDuration(options_.close_timeout)));
+  return absl::DeadlineExceededError(absl::StrCat("World::Close: ", busy, " after ",
+                                                  absl::FormatDuration(options_.close_timeout)));
 }
 
 // --- Run ---------------------------------------------------------------------------------------
@@ -218,8 +217,8 @@ absl::Status WorldState::RunRank(int id, const Body& body) {
   try {
     status = body(*doors_[static_cast<size_t>(id)]);
     cause = status.ok() ? "its function has returned OK"
-                        : absl::StrCat("its function has returned ", status.ToString(
-                              absl::StatusToStringMode::kWithNoExtraData));
+                        : absl::StrCat("its function has returned ",
+                                       status.ToString(absl::StatusToStringMode::kWithNoExtraData));
   } catch (const std::exception& error) {
     cause = absl::StrCat("its function has thrown: ", error.what());
     status = MakeError(ErrorKind::kUserException,
@@ -386,8 +385,7 @@ void WorldState::ReapGroups() {
   groups_.erase(idle, groups_.end());
 }
 
-absl::StatusOr<std::shared_ptr<Group>> WorldState::JoinGroup(int id,
-                                                             const std::vector<int>& ranks,
+absl::StatusOr<std::shared_ptr<Group>> WorldState::JoinGroup(int id, const std::vector<int>& ranks,
                                                              const RegionOptions& options) {
   if (std::find(ranks.begin(), ranks.end(), id) == ranks.end()) {
     return InvalidArgument("NewRegion: rank ", id, " makes a Region of ranks ",
@@ -439,8 +437,8 @@ absl::Status WorldState::Synchronize(absl::Duration timeout) {
   absl::Status first;
   for (const auto& rank : ranks_) {
     const absl::Duration left = std::max(end - clock.Now(), absl::ZeroDuration());
-    absl::Status status = rank->stream->Synchronize(timeout == absl::InfiniteDuration() ? timeout
-                                                                                        : left);
+    absl::Status status =
+        rank->stream->Synchronize(timeout == absl::InfiniteDuration() ? timeout : left);
     if (first.ok()) first = std::move(status);
   }
   return first;

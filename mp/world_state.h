@@ -69,7 +69,7 @@ class WorldState final : public StallWatch {
   void ShareDrivers();  // needs mutex_
   void Leave(int id, const std::string& cause);
   void ComeBack(int id);
-  void ReapGroups();            // needs mutex_
+  void ReapGroups();  // needs mutex_
   absl::Status CheckRanks(const std::vector<int>& ranks) const;
 
   const std::shared_ptr<Backend> backend_;

@@ -15,7 +15,7 @@ namespace mp::internal {
 
 }  // namespace mp::internal
 
-#define MP_CHECK(condition)       \
+#define MP_CHECK(condition)                                                                        \
   (__builtin_expect(!(condition), 0) ? ::mp::internal::CheckFailed(__FILE__, __LINE__, #condition) \
                                      : static_cast<void>(0))
 

@@ -63,9 +63,7 @@ struct Failure {
   std::string message;
 
   bool failed() const { return kind != ErrorKind::kNone; }
-  absl::Status ToStatus() const {
-    return failed() ? MakeError(kind, message) : absl::OkStatus();
-  }
+  absl::Status ToStatus() const { return failed() ? MakeError(kind, message) : absl::OkStatus(); }
 };
 
 namespace internal {
@@ -78,11 +76,11 @@ absl::Status StatusOf(const absl::StatusOr<T>& result) {
 
 }  // namespace mp
 
-#define MP_RETURN_IF_ERROR(expression)                                                       \
-  do {                                                                                       \
-    if (absl::Status mp_status = ::mp::internal::StatusOf(expression); !mp_status.ok()) {    \
-      return mp_status;                                                                      \
-    }                                                                                        \
+#define MP_RETURN_IF_ERROR(expression)                                                    \
+  do {                                                                                    \
+    if (absl::Status mp_status = ::mp::internal::StatusOf(expression); !mp_status.ok()) { \
+      return mp_status;                                                                   \
+    }                                                                                     \
   } while (false)
 
 #define MP_CONCAT_INNER_(a, b) a##b

@@ -90,8 +90,8 @@ class HostBackend : public Backend {
 
 absl::StatusOr<std::shared_ptr<Backend>> NewBackend(const Options& options) {
   if (options.devices < 1 || options.threads < 0) {
-    return InvalidArgument("host backend with ", options.devices, " devices and ",
-                           options.threads, " threads");
+    return InvalidArgument("host backend with ", options.devices, " devices and ", options.threads,
+                           " threads");
   }
   MP_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, Executor::Create(options));
   sync::Clock& clock = options.clock != nullptr ? *options.clock : sync::Clock::Steady();

@@ -43,10 +43,9 @@ void Reduce(const Descriptor& descriptor, absl::Span<const Part> parts, Range el
   const bool in_place = inputs[0] == outputs[0];
   FoldOptions options;
   options.scale = descriptor.scale;
-  options.streaming =
-      !in_place && static_cast<int64_t>(outputs.size()) * descriptor.shape.elements() *
-                           SizeOf(descriptor.dtype) >
-                       StreamingThresholdBytes();
+  options.streaming = !in_place && static_cast<int64_t>(outputs.size()) *
+                                           descriptor.shape.elements() * SizeOf(descriptor.dtype) >
+                                       StreamingThresholdBytes();
   const FoldFn fold = FoldFor(descriptor.dtype, descriptor.reduce_op);
   MP_CHECK(fold != nullptr);
   fold(inputs.data(), static_cast<int>(inputs.size()), outputs.data(),
@@ -69,8 +68,8 @@ Blocks BlocksOf(const GatherLayout& layout, int64_t extent, int64_t offset, int6
   if (layout.run == 0) {
     return {layout.outer, 1, layout.row_bytes * extent, layout.row_bytes * offset, 1, true};
   }
-  return {layout.outer,         layout.run * extent, layout.row_bytes,
-          layout.run * offset,  layout.run * total,  false};
+  return {layout.outer,        layout.run * extent, layout.row_bytes,
+          layout.run * offset, layout.run * total,  false};
 }
 
 // Rows [begin, end) of the shard's rows, counted through all blocks, to every output in
@@ -84,12 +83,12 @@ void CopyBlockRows(const Blocks& blocks, const Part& part, absl::Span<void* cons
     const int64_t block = rows.begin / blocks.rows;
     const int64_t first = rows.begin % blocks.rows;
     // With the last dimension joined all rows are one pitch apart, through all blocks.
-    const int64_t count = blocks.last ? rows.end - rows.begin
-                                      : std::min(rows.end - rows.begin, blocks.rows - first);
+    const int64_t count =
+        blocks.last ? rows.end - rows.begin : std::min(rows.end - rows.begin, blocks.rows - first);
     const int64_t target_row =
         blocks.last ? block : block * blocks.target_rows + blocks.target_first + first;
-    const int64_t target_offset = target_row * target_pitch +
-                                  (blocks.last ? blocks.target_first : 0) + columns.begin;
+    const int64_t target_offset =
+        target_row * target_pitch + (blocks.last ? blocks.target_first : 0) + columns.begin;
     for (size_t k = 0; k < targets.size(); ++k) {
       starts[k] = static_cast<char*>(targets[k]) + target_offset;
     }
@@ -124,8 +123,8 @@ void GatherShard(const Descriptor& descriptor, absl::Span<const Part> parts, con
   // Few long rows are cut across, many rows between them.
   const bool cut_rows = rows >= pieces;
   const Range row_range = cut_rows ? Slice(rows, 1, piece, pieces) : Range{0, rows};
-  const Range column_range = cut_rows ? Range{0, blocks.row_bytes}
-                                      : Slice(blocks.row_bytes, kLineBytes, piece, pieces);
+  const Range column_range =
+      cut_rows ? Range{0, blocks.row_bytes} : Slice(blocks.row_bytes, kLineBytes, piece, pieces);
   if (row_range.begin >= row_range.end || column_range.begin >= column_range.end) return;
   // Outputs of one pitch are written together, each byte being read once.
   PerRank<void*> targets;
@@ -180,8 +179,7 @@ int64_t BytesOf(const Descriptor& descriptor, absl::Span<const Part> parts) {
       for (const Part& part : parts) all += part.input_extent;
       for (const Part& part : parts) {
         const Blocks blocks = BlocksOf(layout, part.input_extent, offset, all);
-        const Part& receiver =
-            parts[static_cast<size_t>(std::max(descriptor.root, 0))];
+        const Part& receiver = parts[static_cast<size_t>(std::max(descriptor.root, 0))];
         const bool moves =
             outputs > 1 || !InItsSlot(blocks, part, receiver.output, receiver.output_pitch);
         if (moves) total += part.input_extent * per_unit;

@@ -34,10 +34,10 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Options& option
   std::unique_ptr<Executor> executor(new Executor(options));
   if (options.execution != Execution::kPool) return executor;
   for (int i = 0; i < executor->lanes_; ++i) {
-    MP_ASSIGN_OR_RETURN(
-        sync::Thread thread,
-        sync::Thread::Start(absl::StrCat("mp-pool-", i),
-                            [executor = executor.get()] { executor->ThreadMain(); }));
+    MP_ASSIGN_OR_RETURN(sync::Thread thread, sync::Thread::Start(absl::StrCat("mp-pool-", i),
+                                                                 [executor = executor.get()] {
+                                                                   executor->ThreadMain();
+                                                                 }));
     executor->threads_.push_back(std::move(thread));
   }
   return executor;

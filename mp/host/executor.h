@@ -88,9 +88,9 @@ class Executor {
   const Execution execution_;
   const int lanes_;
   sync::Mutex mutex_;
-  RingQueue<Runnable*> ready_;     // guarded by mutex_
-  std::vector<Job*> jobs_;         // with unclaimed pieces; guarded by mutex_
-  std::mt19937_64 random_;         // guarded by mutex_
+  RingQueue<Runnable*> ready_;  // guarded by mutex_
+  std::vector<Job*> jobs_;      // with unclaimed pieces; guarded by mutex_
+  std::mt19937_64 random_;      // guarded by mutex_
   // Threads inside HelpOnce, by the phase in which they came; a new phase begins when somebody
   // awaits the current one.  Guarded by mutex_.
   int64_t running_[2] = {0, 0};

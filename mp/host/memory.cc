@@ -46,8 +46,8 @@ void Memory::Free(void* data) {
 
 void Memory::Reap() {
   const auto done = [](const Event& event) { return event.Done(); };
-  const auto kept = std::partition(
-      deferred_.begin(), deferred_.end(), [&](const Deferred& deferred) {
+  const auto kept =
+      std::partition(deferred_.begin(), deferred_.end(), [&](const Deferred& deferred) {
         return !std::all_of(deferred.uses.begin(), deferred.uses.end(), done);
       });
   for (auto it = kept; it != deferred_.end(); ++it) std::free(it->data);

@@ -190,8 +190,7 @@ bool HostStream::RunOne(Work work, Strands& strands) {
       Compute(*work.kernel);
       return true;
     case Work::Kind::kWait:
-      return !static_cast<HostStream*>(work.event.stream)
-                  ->AddWaiter(work.event.position, *this);
+      return !static_cast<HostStream*>(work.event.stream)->AddWaiter(work.event.position, *this);
     case Work::Kind::kPlace:
       work.operation->Reach(work.peer, strands);
       return false;
@@ -214,9 +213,9 @@ void HostStream::ResumeWaiters(Strands* strands) {
   std::vector<HostStream*> ready;
   {
     sync::MutexLock lock(mutex_);
-    const auto passed = std::stable_partition(
-        waiters_.begin(), waiters_.end(),
-        [this](const Waiter& waiter) { return !DoQuery(waiter.position); });
+    const auto passed =
+        std::stable_partition(waiters_.begin(), waiters_.end(),
+                              [this](const Waiter& waiter) { return !DoQuery(waiter.position); });
     for (auto it = passed; it != waiters_.end(); ++it) ready.push_back(it->stream);
     waiters_.erase(passed, waiters_.end());
     waiter_count_.fetch_sub(static_cast<int>(ready.size()), sync::kRelaxed);

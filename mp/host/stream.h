@@ -89,8 +89,7 @@ class HostStream : public Stream, private Runnable {
 
   absl::Status DoLaunch(Kernel kernel) override;
   absl::Status DoCopy(const TensorView& source, const TensorView& target) override;
-  absl::Status DoScale(const TensorView& source, const TensorView& target,
-                       double factor) override;
+  absl::Status DoScale(const TensorView& source, const TensorView& target, double factor) override;
   Event DoRecord() override { return Here(); }
   absl::Status DoWait(const Event& event) override;
   bool DoQuery(uint64_t position) const override;
@@ -99,7 +98,7 @@ class HostStream : public Stream, private Runnable {
 
   void Run() override;  // as a Runnable: takes its turn
   bool Push(Work work);
-  bool Finish();                    // one piece of work is done; true where more is there
+  bool Finish();  // one piece of work is done; true where more is there
   void RunOwned(Strands& strands, bool may_compute);
   bool RunOne(Work work, Strands& strands);  // false where the strand is left waiting
   void Compute(const Kernel& kernel);
