@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "mp/overlap.h"
 
@@ -48,7 +49,7 @@ std::string Describe(const Descriptor& step) {
   }
   std::string text = absl::StrCat(OpKindName(step.kind), " ", DTypeName(step.dtype), shape);
   if (step.kind == OpKind::kAllReduce) absl::StrAppend(&text, " ", ReduceOpName(step.reduce_op));
-  if (step.scale != 1.0) absl::StrAppend(&text, " scale=", step.scale);
+  if (step.scale != 1.0) absl::StrAppendFormat(&text, " scale=%.17g", step.scale);
   if (step.dim >= 0) absl::StrAppend(&text, " dim=", step.dim);
   if (step.root >= 0) absl::StrAppend(&text, " root=", step.root);
   if (step.shared_output) absl::StrAppend(&text, " shared_output");

@@ -18,6 +18,7 @@
 #include "mp/communicator.h"
 #include "mp/device.h"
 #include "mp/order.h"
+#include "mp/stall_watches.h"
 
 namespace mp {
 
@@ -43,6 +44,12 @@ class Backend {
 
   Order& order() { return order_; }
 
+  // Asks all that were added, so that whoever waits for a stream watches over every World.
+  StallWatch& stall_watch() { return watches_; }
+  void AddWatch(StallWatch& watch) { watches_.Add(watch); }
+  // No call of `watch` is under way when it returns.
+  void RemoveWatch(StallWatch& watch) { watches_.Remove(watch); }
+
  protected:
   Backend() = default;
 
@@ -55,6 +62,7 @@ class Backend {
       const std::vector<int>& devices) = 0;
 
   Order order_;
+  StallWatches watches_;
 };
 
 }  // namespace mp

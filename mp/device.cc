@@ -12,6 +12,12 @@ absl::StatusOr<Buffer> Device::Allocate(DType dtype, const Shape& shape) {
   return Buffer(this, TensorView(data, dtype, shape));
 }
 
+absl::StatusOr<std::unique_ptr<Stream>> Device::NewStream() {
+  MP_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, DoNewStream());
+  stream->set_watch(watch_.load(sync::kRelaxed));
+  return stream;
+}
+
 Buffer::~Buffer() {
   if (device_ != nullptr) device_->DoFree(view_.data());
 }

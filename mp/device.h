@@ -31,8 +31,11 @@ class Device {
   // so much memory.
   absl::StatusOr<Buffer> Allocate(DType dtype, const Shape& shape);
 
-  // An in-order queue of its own.
-  absl::StatusOr<std::unique_ptr<Stream>> NewStream() { return DoNewStream(); }
+  // An in-order queue of its own.  Destroying it waits for what is queued there.
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream();
+
+  // Who is asked by threads that wait for streams made from now on; outlives them.
+  void set_watch(StallWatch* watch) { watch_.store(watch, sync::kRelaxed); }
 
   // Makes the calling thread one that works with this device (cudaSetDevice).
   absl::Status BindThisThread() { return DoBindThisThread(); }
@@ -49,6 +52,7 @@ class Device {
   virtual absl::Status DoBindThisThread() = 0;
 
   const int index_;
+  sync::Atomic<StallWatch*> watch_{nullptr};
 };
 
 }  // namespace mp

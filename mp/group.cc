@@ -38,7 +38,6 @@ absl::StatusOr<std::shared_ptr<Group>> Group::Create(
   for (const auto& member : group->members_) {
     devices.push_back(member->device->index());
     MP_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, member->device->NewStream());
-    stream->set_watch(group->options_.watch);
     group->comm_streams_.push_back(std::move(stream));
   }
   if (group->size() > 1) {
@@ -49,7 +48,9 @@ absl::StatusOr<std::shared_ptr<Group>> Group::Create(
   return group;
 }
 
-Group::~Group() = default;
+Group::~Group() {
+  while (!AllRetired()) sync::Yield();  // the last one's streams are free a moment earlier
+}
 
 int Group::PeerOf(const RankState& rank) const {
   const auto found = std::find_if(members_.begin(), members_.end(),
@@ -67,13 +68,16 @@ absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps, absl::Spa
                          Lane lane, Work* work) {
   if (!failed_.load(sync::kRelaxed)) MP_RETURN_IF_ERROR(CheckDriver(peer));
   Stream& stream = LaneStream(peer, lane);
-  if (lane == Lane::kComm) MP_RETURN_IF_ERROR(stream.Wait(member(peer).stream->Record()));
+  MP_RETURN_IF_ERROR(CheckRoom(peer, lane));
+  const bool places = communicator_->holds_places();
+  if (!places) MP_RETURN_IF_ERROR(OrderInputs(peer, lane));
   uint64_t sequence;
   Operation* operation;
   bool arrives;
   {
     sync::MutexLock lock(order_.mutex);
     MP_RETURN_IF_ERROR(CheckPost(peer));
+    if (places) MP_RETURN_IF_ERROR(OrderInputs(peer, lane));
     operation = &Join(peer, steps, parts);
     operation->streams[static_cast<size_t>(peer)] = &stream;
     sequence = operation->sequence;
@@ -86,14 +90,28 @@ absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps, absl::Spa
   return AwaitLead(peer, sequence, lane);
 }
 
+// An overlapped operation begins after what the rank's compute stream holds.
+absl::Status Group::OrderInputs(int peer, Lane lane) {
+  if (lane == Lane::kCompute) return absl::OkStatus();
+  return comm_stream(peer).Wait(member(peer).stream->Record());
+}
+
 absl::Status Group::CheckDriver(int peer) const {
   if (member(peer).driver.load(sync::kRelaxed) == sync::ThisThread()) return absl::OkStatus();
   return UsageError("Region \"", name(), "\": rank ", member(peer).id,
                     " is not driven by this thread (World::Run and World::Attach say which is)");
 }
 
+absl::Status Group::CheckRoom(int peer, Lane lane) {
+  if (!LaneStream(peer, lane).full()) return absl::OkStatus();
+  return MakeError(ErrorKind::kDeviceError,
+                   absl::StrCat("Region \"", name(), "\": the stream of rank ", member(peer).id,
+                                " holds more work than it can"));
+}
+
 absl::Status Group::CheckPost(int peer) {
   const uint64_t sequence = next_[static_cast<size_t>(peer)];
+  if (options_.run->failed) FailWithRun();
   if (left_ > 0 && !failure_.failed()) {
     for (int other = 0; other < size(); ++other) {
       if (!member(other).left || next_[static_cast<size_t>(other)] > sequence) continue;
@@ -104,7 +122,9 @@ absl::Status Group::CheckPost(int peer) {
     }
   }
   if (!failure_.failed()) return absl::OkStatus();
-  return MakeError(failure_.kind, absl::StrCat(failure_.message, OnRank(peer)));
+  const std::string message = absl::StrCat(failure_.message, OnRank(peer));
+  member(peer).stream->TakeBack(message);
+  return MakeError(failure_.kind, message);
 }
 
 Operation& Group::Join(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts) {
@@ -177,8 +197,10 @@ absl::Status Group::CheckPostAll(Lane lane) const {
 absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts,
                             std::vector<Operation::Differing> differing, Lane lane,
                             std::vector<Work>* works) {
-  for (int peer = 0; lane == Lane::kComm && peer < size(); ++peer) {
-    MP_RETURN_IF_ERROR(comm_stream(peer).Wait(member(peer).stream->Record()));
+  for (int peer = 0; peer < size(); ++peer) MP_RETURN_IF_ERROR(CheckRoom(peer, lane));
+  const bool places = communicator_->holds_places();
+  for (int peer = 0; !places && peer < size(); ++peer) {
+    MP_RETURN_IF_ERROR(OrderInputs(peer, lane));
   }
   absl::InlinedVector<bool, 16> arrives(members_.size());
   bool all_arrive;
@@ -200,6 +222,7 @@ absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts
     }
     for (int peer = 0; peer < size(); ++peer) {
       operation->streams[static_cast<size_t>(peer)] = &LaneStream(peer, lane);
+      if (places) MP_RETURN_IF_ERROR(OrderInputs(peer, lane));
     }
     all_arrive = EnterAll(*operation, absl::MakeSpan(arrives));
     for (int peer = 0; works != nullptr && peer < size(); ++peer) {
@@ -217,7 +240,7 @@ absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts
     }
   }
   IssueTicketed();
-  return communicator_->holds_places() ? absl::OkStatus() : AwaitLead(0, sequence, lane);
+  return places ? absl::OkStatus() : AwaitLead(0, sequence, lane);
 }
 
 // Every rank posts the operation and takes its place; true where all are to arrive.
@@ -291,36 +314,37 @@ void Group::TicketOrFindCrossing(Operation& operation) {
     return;
   }
   std::vector<Pending> path{Pending{this, &operation}};
-  while (true) {
-    const Pending here = path.back();
-    const Pending* older = nullptr;
-    for (const auto& member : here.group->members_) {
-      const Pending& front = member->pending.front();
-      if (front.operation != here.operation &&
-          front.operation->posted == front.operation->world_size) {
-        older = &front;
-      }
-    }
-    if (older == nullptr) return;  // waits for ranks that have not posted yet
-    const auto seen = std::find_if(path.begin(), path.end(), [&](const Pending& pending) {
-      return pending.operation == older->operation;
-    });
-    if (seen == path.end()) {
-      path.push_back(*older);
+  std::vector<const Operation*> seen;
+  if (!LeadsBack(path, seen)) return;  // waits for ranks that have not posted yet
+  std::string text = "the ranks have posted in crossed orders, each before the next: ";
+  for (const Pending& pending : path) {
+    absl::StrAppend(&text, pending.group->Head(pending.operation->sequence), " (",
+                    Describe(pending.operation->steps), "), ");
+  }
+  absl::StrAppend(&text, "and the first again; nothing was launched");
+  for (const Pending& pending : path) {
+    pending.group->FailLocked(pending.operation->sequence, ErrorKind::kMismatch, text);
+  }
+}
+
+// Whether the last operation of `path` waits, by way of fully posted ones, for the first; then
+// `path` is that way.
+bool Group::LeadsBack(std::vector<Pending>& path, std::vector<const Operation*>& seen) {
+  const Pending here = path.back();
+  for (const auto& member : here.group->members_) {
+    const Pending older = member->pending.front();
+    if (older.operation == here.operation ||
+        older.operation->posted != older.operation->world_size) {
       continue;
     }
-    std::string text = "the ranks have posted in crossed orders, each before the next: ";
-    for (auto it = seen; it != path.end(); ++it) {
-      absl::StrAppend(&text, it->group->Head(it->operation->sequence), " (",
-                      Describe(it->operation->steps), "), ");
-    }
-    absl::StrAppend(&text, "and the first again; nothing was launched");
-    const std::vector<Pending> cycle(seen, path.end());
-    for (const Pending& pending : cycle) {
-      pending.group->FailLocked(pending.operation->sequence, ErrorKind::kMismatch, text);
-    }
-    return;
+    if (older.operation == path.front().operation) return true;
+    if (std::find(seen.begin(), seen.end(), older.operation) != seen.end()) continue;
+    seen.push_back(older.operation);
+    path.push_back(older);
+    if (LeadsBack(path, seen)) return true;
+    path.pop_back();
   }
+  return false;
 }
 
 // --- issue -------------------------------------------------------------------------------------
@@ -391,7 +415,9 @@ absl::Status Group::AwaitLead(int peer, uint64_t sequence, Lane lane) {
   if (!failed_.load(sync::kAcquire)) return absl::OkStatus();
   const absl::Status status = StatusOf(sequence);
   if (status.ok()) return status;
-  return MakeError(KindOf(status), absl::StrCat(status.message(), OnRank(peer)));
+  const std::string message = absl::StrCat(status.message(), OnRank(peer));
+  member(peer).stream->TakeBack(message);
+  return MakeError(KindOf(status), message);
 }
 
 }  // namespace mp

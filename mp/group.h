@@ -39,8 +39,8 @@ struct GroupOptions {
   absl::Duration absence_timeout;
   absl::Duration absence_warning;
   int max_lead = 1;
+  std::shared_ptr<const RunState> run;
   StallWatch* watch = nullptr;  // asked while a rank waits for others to catch up
-  LogSink log;
 };
 
 // Which stream an operation stands on.
@@ -55,6 +55,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
 
   int size() const { return static_cast<int>(members_.size()); }
   const std::string& name() const { return options_.name; }
+  const GroupOptions& options() const { return options_; }
   RankState& member(int peer) const { return *members_[static_cast<size_t>(peer)]; }
   // The position of a rank; -1 where it is no member.
   int PeerOf(const RankState& rank) const;
@@ -75,7 +76,14 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
 
   // What `Post` and `PostAll` are for a Group of one rank: nothing where the input is the output,
   // else one copy.
+  absl::Status CheckAlone(const Plan& plan);
   absl::Status PostAlone(const Plan& plan, Lane lane, Work* work);
+
+  // UsageError: the calling thread does not drive the rank.
+  absl::Status CheckDriver(int peer) const;
+  // Whether one thread may call for all ranks now; with the Order lock held.
+  absl::Status CheckPostAll(Lane lane) const;
+  Order& order() { return order_; }
 
   absl::Status status() const;
   // Fails the Group; operations that have no ticket yet come to nothing.
@@ -91,9 +99,13 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   // `peer` will post nothing more for now, because of `cause` ("its function returned OK").
   void MemberLeft(int peer, absl::string_view cause);
   void MemberCameBack() { --left_; }
+  // Fails the Group because the World's Run has failed.
+  void FailWithRun();
+  // Whether an operation has no ticket yet.
+  bool waiting() const;
   // Fails the Group where an operation has been missing ranks for too long; else returns how long
   // until that is so.
-  absl::Duration CheckAbsence(absl::Duration now);
+  absl::Duration CheckAbsence(absl::Duration now, std::vector<std::string>& warnings);
   void FailLocked(uint64_t from, ErrorKind kind, std::string message);
 
  private:
@@ -108,10 +120,11 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
         GroupOptions options);
 
   Stream& LaneStream(int peer, Lane lane);
-  absl::Status CheckDriver(int peer) const;
+  absl::Status CheckRoom(int peer, Lane lane);
+  absl::Status OrderInputs(int peer, Lane lane);
+  bool AllRetired() const;
   // Posting; with the lock held.
   absl::Status CheckPost(int peer);
-  absl::Status CheckPostAll(Lane lane) const;
   bool EnterAll(Operation& operation, absl::Span<bool> arrives);
   void Append(int peer, Operation& operation);
   Operation& Join(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts);
@@ -122,6 +135,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   static void GiveTickets(std::vector<Pending> next);
   void GiveTicket(Operation& operation, std::vector<Pending>& next);
   void TicketOrFindCrossing(Operation& operation);
+  static bool LeadsBack(std::vector<Pending>& path, std::vector<const Operation*>& seen);
   void DropFrom(uint64_t from, std::vector<Pending>& next);
 
   void IssueTicketed();

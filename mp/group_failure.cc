@@ -25,9 +25,9 @@ void Group::FailLocked(uint64_t from, ErrorKind kind, std::string message) {
   }
   failure_ = Failure{kind, std::move(message)};
   failed_from_ = from;
+  failed_.store(true, sync::kSeqCst);  // before anybody is released who might look
   std::vector<Pending> next;
   DropFrom(from, next);
-  failed_.store(true, sync::kSeqCst);
   progress_.Raise();
   GiveTickets(std::move(next));
 }
@@ -67,6 +67,13 @@ void Group::MemberLeft(int peer, absl::string_view cause) {
                    " cannot come, ", cause, " after ", sequence, " operations of this Region"));
 }
 
+void Group::FailWithRun() {
+  FailLocked(window_begin_, ErrorKind::kAbsentShard,
+             absl::StrCat(Head(window_begin_), ": the Run has failed, ", options_.run->cause));
+}
+
+bool Group::waiting() const { return !window_.empty(); }
+
 std::vector<int> Group::MissingRanks(uint64_t sequence) const {
   std::vector<int> missing;
   for (size_t peer = 0; peer < members_.size(); ++peer) {
@@ -75,11 +82,10 @@ std::vector<int> Group::MissingRanks(uint64_t sequence) const {
   return missing;
 }
 
-absl::Duration Group::CheckAbsence(absl::Duration now) {
-  for (size_t i = 0; i < window_.size(); ++i) {
-    Slot& slot = window_[i];
+absl::Duration Group::CheckAbsence(absl::Duration now, std::vector<std::string>& warnings) {
+  if (!window_.empty()) {
+    Slot& slot = window_.front();
     const Operation& operation = *slot.operation;
-    if (operation.posted == size()) continue;
     if (!slot.stall_seen) {
       slot.stall_seen = true;
       slot.stalled_since = now;
@@ -87,17 +93,20 @@ absl::Duration Group::CheckAbsence(absl::Duration now) {
     const absl::Duration waited = now - slot.stalled_since;
     const std::vector<int> missing = MissingRanks(operation.sequence);
     const auto text = [&] {
-      std::string lasts;
-      for (const int rank : missing) {
-        for (size_t peer = 0; peer < ranks_.size(); ++peer) {
-          if (ranks_[peer] != rank) continue;
-          absl::StrAppend(&lasts, "; rank ", rank, " has posted ", next_[peer],
-                          " operations of this Region");
-        }
+      const std::string head =
+          absl::StrCat(Head(operation.sequence), " (", Describe(operation.steps), "): ");
+      if (missing.empty()) {
+        return absl::StrCat(head, "older operations of its ranks in other Regions have kept it ",
+                            "waiting for ", absl::FormatDuration(waited));
       }
-      return absl::StrCat(Head(operation.sequence), " (", Describe(operation.steps),
-                          "): ", RankList(missing), " did not come within ",
-                          absl::FormatDuration(waited), lasts);
+      std::string lasts;
+      for (size_t peer = 0; peer < ranks_.size(); ++peer) {
+        if (next_[peer] > operation.sequence) continue;
+        absl::StrAppend(&lasts, "; rank ", ranks_[peer], " has posted ", next_[peer],
+                        " operations of this Region");
+      }
+      return absl::StrCat(head, RankList(missing), " did not come within ",
+                          absl::FormatDuration(std::min(waited, options_.absence_timeout)), lasts);
     };
     if (waited >= options_.absence_timeout) {
       FailLocked(operation.sequence, ErrorKind::kAbsentShard, text());
@@ -105,7 +114,7 @@ absl::Duration Group::CheckAbsence(absl::Duration now) {
     }
     if (waited >= options_.absence_warning && !slot.warned) {
       slot.warned = true;
-      if (options_.log) options_.log(absl::StrCat("mp: still waiting: ", text()));
+      warnings.push_back(absl::StrCat("mp: still waiting: ", text()));
     }
     const absl::Duration left = options_.absence_timeout - waited;
     return slot.warned ? left : std::min(left, options_.absence_warning - waited);
@@ -126,13 +135,19 @@ absl::Status Group::StatusOf(uint64_t sequence) const {
   return sequence >= failed_from_ ? failure_.ToStatus() : absl::OkStatus();
 }
 
-bool Group::idle() const {
+bool Group::AllRetired() const {
   sync::MutexLock lock(order_.mutex);
   size_t returned = free_.size();
   for (const Operation* it = retired_.load(sync::kAcquire); it != nullptr; it = it->next_retired) {
     ++returned;
   }
-  return returned == operations_.size() && weak_from_this().use_count() == 1;
+  return returned == operations_.size();
+}
+
+bool Group::idle() const {
+  return weak_from_this().use_count() == 1 && AllRetired() &&
+         std::all_of(comm_streams_.begin(), comm_streams_.end(),
+                     [](const auto& stream) { return stream->Record().Done(); });
 }
 
 std::string Group::Head(uint64_t sequence) const {

@@ -22,6 +22,7 @@ GatherLayout LayoutOf(const Descriptor& descriptor) {
   GatherLayout layout;
   layout.outer = shape.Product(0, descriptor.dim);
   if (descriptor.dim == last) {
+    layout.joins_columns = true;
     layout.row_bytes = SizeOf(descriptor.dtype);
   } else {
     layout.run = shape.Product(descriptor.dim + 1, last);

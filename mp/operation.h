@@ -49,11 +49,12 @@ struct Part {
   int64_t output_extent = 0;  // gathers: the output's size along dim, where there is one
 };
 
-// How a gather's tensors lie in memory: input r is `outer` blocks of run * input_extent(r) rows,
-// a row has row_bytes contiguous bytes and starts one pitch behind the last one.  The output's
-// blocks are the inputs' blocks in rank order.  With the last dimension joined `run` is 0: then a
-// block is one row, of row_bytes (bytes for one element along dim) * input_extent(r) bytes.
+// How a gather's tensors lie in memory: input r is `outer` blocks of run * input_extent(r) rows, a
+// row has row_bytes contiguous bytes and starts one pitch behind the last one.  The output's blocks
+// are the inputs' blocks in rank order.  Where the last dimension is joined (joins_columns) a block
+// is one row instead, of row_bytes (bytes for one element along dim) * input_extent(r) bytes.
 struct GatherLayout {
+  bool joins_columns = false;
   int64_t outer = 0;
   int64_t run = 0;
   int64_t row_bytes = 0;

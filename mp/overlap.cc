@@ -31,7 +31,7 @@ Footprint FootprintOf(const Descriptor& step, const void* data, int64_t pitch, i
     return {begin, 1, 0, step.shape.elements() * SizeOf(step.dtype)};
   }
   const GatherLayout layout = LayoutOf(step);
-  if (layout.run == 0) return {begin, layout.outer, pitch, layout.row_bytes * extent};
+  if (layout.joins_columns) return {begin, layout.outer, pitch, layout.row_bytes * extent};
   return {begin, layout.outer * layout.run * extent, pitch, layout.row_bytes};
 }
 
@@ -42,9 +42,9 @@ Footprint SlotOf(const Descriptor& step, absl::Span<const Part> parts, int recei
   for (int r = 0; r < peer; ++r) offset += parts[static_cast<size_t>(r)].input_extent;
   const Part& target = parts[static_cast<size_t>(receiver)];
   const int64_t extent = parts[static_cast<size_t>(peer)].input_extent;
-  const char* begin =
-      static_cast<const char*>(target.output) +
-      (layout.run == 0 ? offset * layout.row_bytes : offset * layout.run * target.output_pitch);
+  const char* begin = static_cast<const char*>(target.output) +
+                      (layout.joins_columns ? offset * layout.row_bytes
+                                            : offset * layout.run * target.output_pitch);
   return FootprintOf(step, begin, target.output_pitch, extent);
 }
 
@@ -58,9 +58,13 @@ bool MayCoincide(const Operation& operation, const Claim& output, const Claim& i
   }
   const Footprint slot = SlotOf(step, operation.step_parts(input.step), output.peer, input.peer);
   const bool same_pitch = slot.pitch == input.memory.pitch || slot.rows <= 1;
-  // With an earlier dimension joined a slot is rows of one pitch only if there is one block.
+  // With an earlier dimension joined a slot is rows of one pitch only if there is one block, or if
+  // it is all of the output.
   const GatherLayout layout = LayoutOf(step);
-  const bool one_block = layout.run == 0 || layout.outer <= 1;
+  const absl::Span<const Part> parts = operation.step_parts(input.step);
+  const bool whole = parts[static_cast<size_t>(input.peer)].input_extent ==
+                     parts[static_cast<size_t>(output.peer)].output_extent;
+  const bool one_block = layout.joins_columns || layout.outer <= 1 || whole;
   return slot.begin == input.memory.begin && same_pitch && one_block;
 }
 

@@ -11,6 +11,9 @@ absl::Status CheckReduction(DType dtype, const AllReduceOptions& options) {
                        ": f32, f64, f16, bf16, i8, u8, i32, u32, i64 and u64 can be reduced, ",
                        DTypeName(dtype), " can only be gathered");
   }
+  if (static_cast<int>(options.op) >= kReduceOpCount) {
+    return InvalidArgument("AllReduce: unknown operation ", static_cast<int>(options.op));
+  }
   if (IsReducibleFloat(dtype)) return absl::OkStatus();
   if (options.op == ReduceOp::kAvg) {
     return Unsupported("AllReduce avg of ", DTypeName(dtype),
@@ -88,6 +91,9 @@ absl::StatusOr<Plan> PlanGather(const TensorView& shard, const TensorView& outpu
   MP_ASSIGN_OR_RETURN(const int dim, NormalizeDim(options.dim, shard));
   if (root >= world_size) {
     return InvalidArgument("Gather: root ", root, " of a Region of ", world_size, " ranks");
+  }
+  if (root >= 0 && options.shared_output) {
+    return InvalidArgument("Gather: shared_output is for AllGather, here the root alone has one");
   }
   Plan plan;
   plan.descriptor.kind = root < 0 ? OpKind::kAllGather : OpKind::kGather;

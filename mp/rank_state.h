@@ -27,6 +27,12 @@ struct Pending {
   Operation* operation = nullptr;
 };
 
+// The World's Run that is on.  Guarded by the Order's mutex.
+struct RunState {
+  bool failed = false;
+  std::string cause;  // "rank 2: its function has returned ..."
+};
+
 struct RankState {
   int id = 0;
   Device* device = nullptr;

@@ -22,9 +22,19 @@ absl::Status CheckCount(const Group& group, size_t count, absl::string_view what
                          " ranks");
 }
 
+// What is wrong with a call's arguments, with the Region's name in front.
+absl::StatusOr<Plan> Named(const Group& group, absl::StatusOr<Plan> plan) {
+  if (plan.ok()) return plan;
+  return MakeError(KindOf(plan.status()),
+                   absl::StrCat("Region \"", group.name(), "\": ", plan.status().message()));
+}
+
 // One rank's own call.
 absl::Status PostOne(Group& group, int peer, const Plan& plan, Lane lane, Work* work) {
-  if (group.size() == 1) return group.PostAlone(plan, lane, work);
+  if (group.size() == 1) {
+    MP_RETURN_IF_ERROR(group.CheckDriver(peer));
+    return group.PostAlone(plan, lane, work);
+  }
   return group.Post(peer, absl::MakeConstSpan(&plan.descriptor, 1),
                     absl::MakeConstSpan(&plan.part, 1), lane, work);
 }
@@ -33,9 +43,20 @@ absl::StatusOr<Plan> PlanGatherOf(const Group& group, int peer, const TensorView
                                   const TensorView& output, int root,
                                   const GatherOptions& options) {
   if (root < 0) {
-    return InvalidArgument("Gather: root ", root, " of a Region of ", group.size(), " ranks");
+    return Named(
+        group, InvalidArgument("Gather: root ", root, " of a Region of ", group.size(), " ranks"));
   }
-  return PlanGather(shard, output, root, group.size(), peer == root, options);
+  return Named(group, PlanGather(shard, output, root, group.size(), peer == root, options));
+}
+
+absl::StatusOr<Plan> PlanAllGatherOf(const Group& group, const TensorView& shard,
+                                     const TensorView& output, const GatherOptions& options) {
+  return Named(group, PlanGather(shard, output, -1, group.size(), true, options));
+}
+
+absl::StatusOr<Plan> PlanAllReduceOf(const Group& group, const TensorView& x,
+                                     const TensorView& output, const AllReduceOptions& options) {
+  return Named(group, PlanAllReduce(x, output, options));
 }
 
 absl::StatusOr<Work> PostForWork(Group& group, int peer, const absl::StatusOr<Plan>& plan) {
@@ -50,6 +71,10 @@ template <typename PlanOf>
 absl::Status PostEach(Group& group, Lane lane, std::vector<Work>* works, PlanOf plan_of) {
   MP_ASSIGN_OR_RETURN(const Plan first, plan_of(0));
   if (group.size() == 1) {
+    {
+      sync::MutexLock lock(group.order().mutex);
+      MP_RETURN_IF_ERROR(group.CheckPostAll(lane));
+    }
     Work work;
     MP_RETURN_IF_ERROR(group.PostAlone(first, lane, &work));
     if (works != nullptr) works->push_back(std::move(work));
@@ -82,11 +107,12 @@ absl::Status AllReduceAll(Group& group, Views xs, Views outputs, const AllReduce
       xs.data() == outputs.data() && group.size() > 1 &&
       std::all_of(xs.begin(), xs.end(), [&](const auto& x) { return SameLayout(x, xs[0]); });
   if (!alike) {
-    return PostEach(group, lane, works,
-                    [&](size_t peer) { return PlanAllReduce(xs[peer], outputs[peer], options); });
+    return PostEach(group, lane, works, [&](size_t peer) {
+      return PlanAllReduceOf(group, xs[peer], outputs[peer], options);
+    });
   }
   // In place, all of one layout: one plan stands for all.
-  MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllReduce(xs[0], xs[0], options));
+  MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllReduceOf(group, xs[0], xs[0], options));
   Parts parts(xs.size(), plan.part);
   for (size_t peer = 1; peer < xs.size(); ++peer) {
     parts[peer].input = parts[peer].output = xs[peer].data();
@@ -107,7 +133,7 @@ absl::Status AllGatherAll(Group& group, Views shards, Views outputs, const Gathe
   MP_RETURN_IF_ERROR(CheckCount(group, shards.size(), "shards"));
   MP_RETURN_IF_ERROR(CheckCount(group, outputs.size(), "outputs"));
   return PostEach(group, lane, works, [&](size_t peer) {
-    return PlanGather(shards[peer], outputs[peer], -1, group.size(), true, options);
+    return PlanAllGatherOf(group, shards[peer], outputs[peer], options);
   });
 }
 
@@ -123,7 +149,7 @@ absl::Status RankRegion::AllReduce(const TensorView& x, const AllReduceOptions& 
 
 absl::Status RankRegion::AllReduce(const TensorView& x, const TensorView& output,
                                    const AllReduceOptions& options) {
-  MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllReduce(x, output, options));
+  MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllReduceOf(*group_, x, output, options));
   return PostOne(*group_, peer_, plan, Lane::kCompute, nullptr);
 }
 
@@ -135,8 +161,7 @@ absl::Status RankRegion::Gather(const TensorView& shard, const TensorView& outpu
 
 absl::Status RankRegion::AllGather(const TensorView& shard, const TensorView& output,
                                    const GatherOptions& options) {
-  MP_ASSIGN_OR_RETURN(const Plan plan,
-                      PlanGather(shard, output, -1, group_->size(), true, options));
+  MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllGatherOf(*group_, shard, output, options));
   return PostOne(*group_, peer_, plan, Lane::kCompute, nullptr);
 }
 
@@ -153,7 +178,7 @@ absl::StatusOr<Work> RankRegion::StartAllReduce(const TensorView& x,
 
 absl::StatusOr<Work> RankRegion::StartAllReduce(const TensorView& x, const TensorView& output,
                                                 const AllReduceOptions& options) {
-  return PostForWork(*group_, peer_, PlanAllReduce(x, output, options));
+  return PostForWork(*group_, peer_, PlanAllReduceOf(*group_, x, output, options));
 }
 
 absl::StatusOr<Work> RankRegion::StartGather(const TensorView& shard, const TensorView& output,
@@ -163,7 +188,7 @@ absl::StatusOr<Work> RankRegion::StartGather(const TensorView& shard, const Tens
 
 absl::StatusOr<Work> RankRegion::StartAllGather(const TensorView& shard, const TensorView& output,
                                                 const GatherOptions& options) {
-  return PostForWork(*group_, peer_, PlanGather(shard, output, -1, group_->size(), true, options));
+  return PostForWork(*group_, peer_, PlanAllGatherOf(*group_, shard, output, options));
 }
 
 absl::StatusOr<TensorView> RankRegion::Slot(const TensorView& output, int peer,
@@ -221,7 +246,7 @@ absl::Status Batch::AllReduce(const TensorView& x, const AllReduceOptions& optio
 
 absl::Status Batch::AllReduce(const TensorView& x, const TensorView& output,
                               const AllReduceOptions& options) {
-  return Add(PlanAllReduce(x, output, options));
+  return Add(PlanAllReduceOf(*group_, x, output, options));
 }
 
 absl::Status Batch::Gather(const TensorView& shard, const TensorView& output, int root,
@@ -231,7 +256,7 @@ absl::Status Batch::Gather(const TensorView& shard, const TensorView& output, in
 
 absl::Status Batch::AllGather(const TensorView& shard, const TensorView& output,
                               const GatherOptions& options) {
-  return Add(PlanGather(shard, output, -1, group_->size(), true, options));
+  return Add(PlanAllGatherOf(*group_, shard, output, options));
 }
 
 absl::Status Batch::End() { return Post(Lane::kCompute, nullptr); }
@@ -246,6 +271,10 @@ absl::Status Batch::Post(Lane lane, Work* work) {
   const std::vector<Descriptor> steps = std::exchange(steps_, {});
   const std::vector<Part> parts = std::exchange(parts_, {});
   if (group_->size() > 1) return group_->Post(peer_, steps, parts, lane, work);
+  MP_RETURN_IF_ERROR(group_->CheckDriver(peer_));
+  for (size_t i = 0; i < steps.size(); ++i) {
+    MP_RETURN_IF_ERROR(group_->CheckAlone(Plan{steps[i], parts[i]}));
+  }
   for (size_t i = 0; i < steps.size(); ++i) {
     MP_RETURN_IF_ERROR(group_->PostAlone(Plan{steps[i], parts[i]}, lane, work));
   }

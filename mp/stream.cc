@@ -38,6 +38,14 @@ absl::Status Event::Synchronize(absl::Duration timeout) const {
 
 absl::Status Stream::Copy(const TensorView& source, const TensorView& target) {
   MP_RETURN_IF_ERROR(CheckSame(source, target));
+  const auto* from = static_cast<const char*>(source.data());
+  const auto* to = static_cast<const char*>(target.data());
+  const bool same_rows = source.row_pitch() == target.row_pitch() || source.rows() <= 1;
+  if ((from == to && same_rows) || source.size_bytes() == 0) return absl::OkStatus();
+  if (from < to + target.extent_bytes() && to < from + source.extent_bytes()) {
+    return InvalidArgument("copy of ", source.ToString(), " to ", target.ToString(),
+                           ": their memory overlaps");
+  }
   return DoCopy(source, target);
 }
 
@@ -69,6 +77,13 @@ void Stream::Report(const Failure& failure) {
   sync::MutexLock lock(mutex_);
   if (!error_.failed()) error_ = failure;
   has_error_.store(true, sync::kRelease);
+}
+
+void Stream::TakeBack(absl::string_view message) {
+  sync::MutexLock lock(mutex_);
+  if (error_.message != message) return;
+  error_ = Failure();
+  has_error_.store(false, sync::kRelaxed);
 }
 
 absl::Status Stream::TakeError() {

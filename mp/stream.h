@@ -60,7 +60,7 @@ class Stream {
 
   // Queues a copy between tensors of one dtype and shape, of any row pitches, both reachable from
   // this device.  On CUDA, pageable memory of the host makes the caller wait for the copy.
-  // InvalidArgument: they differ, or a view is not sound.
+  // InvalidArgument: they differ, a view is not sound, or they overlap without being the same.
   absl::Status Copy(const TensorView& source, const TensorView& target);
 
   // Queues target = source * factor for dense tensors of one reducible float dtype and one shape,
@@ -80,6 +80,9 @@ class Stream {
   // lost.  A timeout of 0 only looks.  InvalidArgument: negative.
   absl::Status Synchronize(absl::Duration timeout = absl::InfiniteDuration());
 
+  // Whether so much is queued that no more is taken.
+  bool full() const { return DoFull(); }
+
   // For CUDA, the cudaStream_t; a null handle on the host.
   NativeStream native() const { return DoNative(); }
 
@@ -87,15 +90,17 @@ class Stream {
 
   // Keeps `failure` for the next Synchronize, unless one is kept already.
   void Report(const Failure& failure);
+  // Takes that back: the caller has been told already.
+  void TakeBack(absl::string_view message);
   // The thread, by sync::ThisThread, that queues most of the work; 0 for none.  The host runs
   // compute at once on it while the stream is idle.
   void set_driver(uint64_t thread) { driver_.store(thread, sync::kRelaxed); }
-  void set_watch(StallWatch* watch) { watch_ = watch; }
+  void set_watch(StallWatch* watch) { watch_.store(watch, sync::kRelaxed); }
 
  protected:
   Stream() = default;
   uint64_t driver() const { return driver_.load(sync::kRelaxed); }
-  StallWatch* watch() const { return watch_; }
+  StallWatch* watch() const { return watch_.load(sync::kRelaxed); }
 
  private:
   friend struct Event;
@@ -109,11 +114,12 @@ class Stream {
   virtual bool DoQuery(uint64_t position) const = 0;
   // Blocks the calling thread until `position` is passed; false where the timeout came first.
   virtual absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) = 0;
+  virtual bool DoFull() const = 0;
   virtual NativeStream DoNative() const = 0;
 
   absl::Status TakeError();
 
-  StallWatch* watch_ = nullptr;
+  sync::Atomic<StallWatch*> watch_{nullptr};
   sync::Atomic<uint64_t> driver_{0};
   sync::Atomic<bool> has_error_{false};
   sync::Mutex mutex_;

@@ -103,6 +103,7 @@ absl::StatusOr<TensorView> TensorView::Columns(int64_t begin, int64_t size) cons
   }
   TensorView view = *this;
   view.shape_ = shape_.With(shape_.rank() - 1, size);
+  if (shape_.rank() == 1) view.row_pitch_ = view.row_bytes();  // its only row
   view.data_ = static_cast<char*>(data_) + begin * SizeOf(dtype_);
   return view;
 }
@@ -121,6 +122,9 @@ std::string TensorView::ToString() const {
 
 absl::Status TensorView::Check(absl::string_view what) const {
   if (null_) return InvalidArgument(what, " is missing");
+  if (static_cast<int>(dtype_) >= kDTypeCount) {
+    return InvalidArgument(what, " has the unknown dtype ", static_cast<int>(dtype_));
+  }
   if (!shape_.ok()) {
     return InvalidArgument(what, " has the impossible shape ", shape_.ToString(),
                            ": sizes must not be negative and their product at most 2^63 - 1");

@@ -66,11 +66,10 @@ class TensorView {
   TensorView() = default;
   // A dense tensor in row-major order.
   TensorView(void* data, DType dtype, const Shape& shape)
-      : data_(data),
-        row_pitch_(shape.columns() * SizeOf(dtype)),
-        shape_(shape),
-        dtype_(dtype),
-        null_(false) {}
+      : data_(data), shape_(shape), dtype_(dtype), null_(false) {
+    // What is too large is kept as it is, for Check to refuse.
+    if (__builtin_mul_overflow(shape.columns(), SizeOf(dtype), &row_pitch_)) row_pitch_ = 0;
+  }
 
   // Rows of shape.columns() elements, `row_pitch` bytes apart.
   // InvalidArgument: the pitch is less than a row or no multiple of the element.
@@ -94,10 +93,13 @@ class TensorView {
   const Shape& shape() const { return shape_; }
   // Bytes from one row to the next.
   int64_t row_pitch() const { return row_pitch_; }
-  int64_t row_bytes() const { return shape_.columns() * SizeOf(dtype_); }
+  int64_t row_bytes() const {
+    int64_t bytes = 0;
+    return __builtin_mul_overflow(shape_.columns(), SizeOf(dtype_), &bytes) ? 0 : bytes;
+  }
   // The product of all dimensions but the last.
   int64_t rows() const { return shape_.Product(0, shape_.rank() - 1); }
-  bool is_dense() const { return row_pitch_ == row_bytes() || rows() <= 1; }
+  bool is_dense() const { return row_pitch_ == row_bytes(); }
   // Bytes of the elements, gaps between rows not counted.
   int64_t size_bytes() const { return shape_.elements() * SizeOf(dtype_); }
   // Bytes from the first element to behind the last one, gaps included; 0 for an empty tensor.

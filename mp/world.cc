@@ -8,23 +8,22 @@
 namespace mp {
 
 int Rank::id() const { return state_->id; }
-int Rank::world_size() const { return world_->world_size(); }
+int Rank::world_size() const { return inside_->size(); }
 Device& Rank::device() { return *state_->device; }
 Stream& Rank::stream() { return *state_->stream; }
 RankRegion& Rank::region() { return region_; }
 RankRegion& Rank::region(Axis axis) { return axis_regions_[static_cast<size_t>(axis)]; }
 
-absl::StatusOr<Stream*> Rank::NewStream() { return world_->state_->NewStream(id()); }
+absl::StatusOr<Stream*> Rank::NewStream() { return inside_->NewStream(id()); }
 
 absl::StatusOr<RankRegion> Rank::NewRegion(const std::vector<int>& ranks,
                                            const RegionOptions& options) {
-  MP_ASSIGN_OR_RETURN(std::shared_ptr<Group> group,
-                      world_->state_->JoinGroup(id(), ranks, options));
+  MP_ASSIGN_OR_RETURN(std::shared_ptr<Group> group, inside_->JoinGroup(id(), ranks, options));
   return Region(std::move(group)).ForRank(*this);
 }
 
 Attachment::~Attachment() {
-  if (rank_ != nullptr) rank_->world_->state_->Detach(rank_->id());
+  if (rank_ != nullptr) rank_->inside_->Detach(rank_->id());
 }
 
 World::World(std::unique_ptr<WorldState> state) : state_(std::move(state)) {}
@@ -39,7 +38,7 @@ absl::StatusOr<std::unique_ptr<World>> World::Create(std::shared_ptr<Backend> ba
 }
 
 World::~World() {
-  const absl::Status closed = Close();
+  const absl::Status closed = Close();  // once more, if an earlier one ran out of time
   // What still runs uses the ranks' streams and threads: better to keep them than to pull them
   // away.
   if (!closed.ok() || state_->stuck()) static_cast<void>(state_.release());

@@ -9,7 +9,8 @@
 // those instead:  MP_ASSIGN_OR_RETURN(mp::Attachment me, world->Attach(3));  me->region()...
 //
 // Errors.    The first rank that fails ends the Run: the others are released from whatever they
-//            wait for and get that rank's error as the cause.  Exceptions are caught and become
+//            wait for, with that rank's error as the cause, and so is whoever calls a Region later
+//            in that Run.  Exceptions are caught and become
 //            UserException.  A World stays usable after a failed Run; a failed Region does not.
 // Threads.   Any; one Run at a time.  Not from inside a Run.
 // Ownership. Regions, Ranks and streams live as long as the World.
@@ -84,15 +85,16 @@ class Rank {
   friend class WorldState;
   friend class Region;
   friend class Attachment;
-  Rank(World* world, RankState* state, RankRegion region)
-      : world_(world), state_(state), region_(std::move(region)) {}
+  Rank(World* world, WorldState* inside, RankState* state, RankRegion region)
+      : world_(world), inside_(inside), state_(state), region_(std::move(region)) {}
   World* world_;
+  WorldState* inside_;
   RankState* state_;
   RankRegion region_;
   std::vector<RankRegion> axis_regions_;  // in the order of kAxes
 };
 
-// A thread of the application that drives a rank, until it goes.
+// A thread of the application that drives a rank, until it goes, which is before the World goes.
 class Attachment {
  public:
   Attachment(Attachment&& other) noexcept : rank_(std::exchange(other.rank_, nullptr)) {}
@@ -100,7 +102,8 @@ class Attachment {
     std::swap(rank_, other.rank_);
     return *this;
   }
-  // Peers that wait for this rank get AbsentShard.
+  // Peers that wait for this rank get AbsentShard.  Who calls later waits for another thread to
+  // attach.
   ~Attachment();
   Rank& operator*() const { return *rank_; }
   Rank* operator->() const { return rank_; }
@@ -142,7 +145,7 @@ class World {
   absl::StatusOr<Region> NewRegion(const std::vector<int>& ranks,
                                    const RegionOptions& options = {});
 
-  // Waits for the streams of all ranks, and tells their first error.
+  // Waits for all streams of all ranks, and tells their first error.
   absl::Status Synchronize(absl::Duration timeout = absl::InfiniteDuration());
 
   // Ends all Regions with Closed and waits for what runs, at most close_timeout, then

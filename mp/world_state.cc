@@ -1,7 +1,6 @@
 #include "mp/world_state.h"
 
 #include <algorithm>
-#include <exception>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -9,16 +8,23 @@
 #include "mp/base/status.h"
 
 namespace mp {
-namespace {
-
-// A waiting thread looks at the other ranks' operations at least this often.
-constexpr absl::Duration kLook = absl::Seconds(1);
-
-}  // namespace
-
 // --- beginning and end -------------------------------------------------------------------------
 
+absl::Status WorldState::CheckOptions() const {
+  const auto check = [](absl::Duration duration, absl::string_view name) {
+    if (duration >= absl::ZeroDuration()) return absl::OkStatus();
+    return InvalidArgument("World: ", name, " ", absl::FormatDuration(duration),
+                           " must not be negative");
+  };
+  MP_RETURN_IF_ERROR(check(options_.absence_timeout, "absence_timeout"));
+  MP_RETURN_IF_ERROR(check(options_.absence_warning, "absence_warning"));
+  MP_RETURN_IF_ERROR(check(options_.close_timeout, "close_timeout"));
+  if (options_.max_lead >= 1) return absl::OkStatus();
+  return InvalidArgument("World: max_lead ", options_.max_lead, " must be at least 1");
+}
+
 absl::Status WorldState::Init(World& world) {
+  MP_RETURN_IF_ERROR(CheckOptions());
   MP_RETURN_IF_ERROR(InitRanks());
   MP_RETURN_IF_ERROR(InitRegions(world));
   for (int id = 0; options_.rank_threads && id < size(); ++id) {
@@ -30,6 +36,11 @@ absl::Status WorldState::Init(World& world) {
 }
 
 absl::Status WorldState::InitRanks() {
+  backend_->AddWatch(*this);
+  watching_ = true;
+  for (int i = 0; i < backend_->device_count(); ++i) {
+    backend_->device(i).set_watch(&backend_->stall_watch());
+  }
   std::vector<int> devices = options_.devices;
   for (int i = 0; options_.devices.empty() && i < backend_->device_count(); ++i) {
     devices.push_back(i);
@@ -44,7 +55,6 @@ absl::Status WorldState::InitRanks() {
     rank->id = static_cast<int>(id);
     rank->device = &backend_->device(index);
     MP_ASSIGN_OR_RETURN(rank->stream, rank->device->NewStream());
-    rank->stream->set_watch(this);
     ranks_.push_back(std::move(rank));
   }
   join_counts_.resize(ranks_.size());
@@ -65,7 +75,7 @@ absl::Status WorldState::InitRegions(World& world) {
   MP_ASSIGN_OR_RETURN(std::shared_ptr<Group> group, NewGroup(all, options));
   world_region_.reset(new Region(group));
   for (int id = 0; id < size(); ++id) {
-    doors_.emplace_back(new Rank(&world, &rank(id), RankRegion(group, id)));
+    doors_.emplace_back(new Rank(&world, this, &rank(id), RankRegion(group, id)));
   }
   for (const Axis axis : kAxes) {
     for (const std::vector<int>& ranks : mesh_.Groups(axis)) {
@@ -85,14 +95,8 @@ WorldState::~WorldState() {
   stopping_.exchange(true, sync::kSeqCst);
   turn_signal_.Raise();
   threads_.clear();
-  // Handles that outlive the World keep its streams alive, but nobody watches over them.
-  for (const auto& group : groups_) {
-    for (int peer = 0; peer < group->size(); ++peer) group->comm_stream(peer).set_watch(nullptr);
-  }
-  for (const auto& rank : ranks_) {
-    rank->stream->set_watch(nullptr);
-    rank->memberships.clear();
-  }
+  if (watching_) backend_->RemoveWatch(*this);
+  for (const auto& rank : ranks_) rank->memberships.clear();
 }
 
 absl::Status WorldState::Close() {
@@ -107,8 +111,9 @@ absl::Status WorldState::Close() {
   std::vector<std::shared_ptr<Group>> groups;
   {
     sync::MutexLock lock(mutex_);
-    if (closed_) return absl::OkStatus();
+    if (closed_ && !stuck_) return absl::OkStatus();
     closed_ = true;
+    stuck_ = false;  // to be seen
     groups = groups_;
   }
   for (const auto& group : groups) {
@@ -130,195 +135,14 @@ absl::Status WorldState::Close() {
     const absl::Duration left = std::max(end - clock.Now(), absl::ZeroDuration());
     if (!stream.Record().Synchronize(left).ok()) busy = "work is still running";
   };
-  for (const auto& rank : ranks_) {
-    drain(*rank->stream);
-    for (const auto& stream : rank->more_streams) drain(*stream);
-  }
-  for (const auto& group : groups) {
-    for (int peer = 0; peer < group->size(); ++peer) drain(group->comm_stream(peer));
+  for (int id = 0; id < size(); ++id) {
+    for (Stream* stream : StreamsOf(id, groups)) drain(*stream);
   }
   if (busy.empty()) return absl::OkStatus();
   sync::MutexLock lock(mutex_);
   stuck_ = true;
   return absl::DeadlineExceededError(absl::StrCat("World::Close: ", busy, " after ",
                                                   absl::FormatDuration(options_.close_timeout)));
-}
-
-// --- Run ---------------------------------------------------------------------------------------
-
-absl::Status WorldState::Run(const Body& body) {
-  const uint64_t caller = sync::ThisThread();
-  {
-    sync::MutexLock lock(mutex_);
-    if (closed_) return MakeError(ErrorKind::kClosed, "World::Run: the World is closed");
-    if (!options_.rank_threads) {
-      return UsageError("World::Run: this World was made without rank threads");
-    }
-    if (running_) return UsageError("World::Run: another Run is on");
-    for (const auto& rank : ranks_) {
-      const uint64_t driver = rank->driver.load(sync::kRelaxed);
-      if (driver == 0) continue;
-      return UsageError("World::Run: ", driver == caller ? "this" : "another",
-                        " thread is attached to rank ", rank->id);
-    }
-    running_ = true;
-    first_status_ = absl::OkStatus();
-  }
-  for (int id = 0; id < size(); ++id) ComeBack(id);
-  body_ = &body;
-  busy_ranks_.store(size(), sync::kSeqCst);
-  turn_.fetch_add(1, sync::kSeqCst);
-  turn_signal_.Raise();
-  while (busy_ranks_.load(sync::kSeqCst) != 0) {
-    const uint32_t seen = done_signal_.Prepare();
-    if (busy_ranks_.load(sync::kSeqCst) == 0) {
-      done_signal_.Cancel();
-      break;
-    }
-    done_signal_.Sleep(sync::Clock::Steady(), seen, absl::InfiniteDuration());
-  }
-  for (int id = 0; id < size(); ++id) ComeBack(id);
-  sync::MutexLock lock(mutex_);
-  running_ = false;
-  return std::exchange(first_status_, absl::OkStatus());
-}
-
-void WorldState::RankMain(int id) {
-  uint64_t done = 0;
-  const absl::Status bound = ranks_[static_cast<size_t>(id)]->device->BindThisThread();
-  while (true) {
-    const uint32_t seen = turn_signal_.Prepare();
-    if (stopping_.load(sync::kSeqCst)) return turn_signal_.Cancel();
-    if (turn_.load(sync::kSeqCst) == done) {
-      turn_signal_.Sleep(sync::Clock::Steady(), seen, absl::InfiniteDuration());
-      continue;
-    }
-    turn_signal_.Cancel();
-    ++done;
-    const Body body = bound.ok() ? *body_ : [&bound](Rank&) { return bound; };
-    absl::Status status = RunRank(id, body);
-    {
-      sync::MutexLock lock(mutex_);
-      if (!status.ok()) {
-        if (first_status_.ok()) first_status_ = std::move(status);
-        status = absl::OkStatus();
-      }
-    }
-    SetDriver(id, 0);
-    busy_ranks_.fetch_sub(1, sync::kSeqCst);
-    done_signal_.Raise();
-  }
-}
-
-absl::Status WorldState::RunRank(int id, const Body& body) {
-  SetDriver(id, sync::ThisThread());
-  absl::Status status;
-  std::string cause;
-  try {
-    status = body(*doors_[static_cast<size_t>(id)]);
-    cause = status.ok() ? "its function has returned OK"
-                        : absl::StrCat("its function has returned ",
-                                       status.ToString(absl::StatusToStringMode::kWithNoExtraData));
-  } catch (const std::exception& error) {
-    cause = absl::StrCat("its function has thrown: ", error.what());
-    status = MakeError(ErrorKind::kUserException,
-                       absl::StrCat("rank ", id, " has thrown: ", error.what()));
-  } catch (...) {
-    cause = "its function has thrown something that is no std::exception";
-    status = MakeError(ErrorKind::kUserException,
-                       absl::StrCat("rank ", id, " has thrown something that is no exception"));
-  }
-  if (!status.ok()) {
-    // Before the peers are released, so that what they then return is not the first.
-    sync::MutexLock lock(mutex_);
-    if (first_status_.ok()) first_status_ = std::exchange(status, absl::OkStatus());
-  }
-  Leave(id, cause);
-  absl::Status drained = rank(id).stream->Synchronize();
-  std::vector<std::shared_ptr<Group>> groups;  // kept while their streams are looked at
-  std::vector<Stream*> streams;
-  {
-    sync::MutexLock lock(mutex_);
-    for (const auto& stream : rank(id).more_streams) streams.push_back(stream.get());
-    for (const RankState::Membership& membership : rank(id).memberships) {
-      groups.push_back(membership.group->shared_from_this());
-      streams.push_back(&membership.group->comm_stream(membership.peer));
-    }
-  }
-  for (Stream* stream : streams) {
-    absl::Status one = stream->Synchronize();
-    if (drained.ok()) drained = std::move(one);
-  }
-  return status.ok() ? drained : status;
-}
-
-// --- who drives a rank -------------------------------------------------------------------------
-
-void WorldState::SetDriver(int id, uint64_t thread) {
-  rank(id).driver.store(thread, sync::kRelaxed);
-  rank(id).stream->set_driver(thread);
-}
-
-// Compute runs at once on the thread that drives its rank, unless that drives others as well: their
-// work shall run side by side.
-void WorldState::ShareDrivers() {
-  for (const auto& rank : ranks_) {
-    const uint64_t driver = rank->driver.load(sync::kRelaxed);
-    const auto same = std::count_if(ranks_.begin(), ranks_.end(), [&](const auto& other) {
-      return other->driver.load(sync::kRelaxed) == driver;
-    });
-    rank->stream->set_driver(same == 1 ? driver : 0);
-  }
-}
-
-void WorldState::Leave(int id, const std::string& cause) {
-  sync::MutexLock lock(mutex_);
-  sync::MutexLock order_lock(backend_->order().mutex);
-  rank(id).left = true;
-  rank(id).left_cause = cause;
-  for (const RankState::Membership& membership : rank(id).memberships) {
-    membership.group->MemberLeft(membership.peer, cause);
-  }
-}
-
-void WorldState::ComeBack(int id) {
-  sync::MutexLock lock(mutex_);
-  sync::MutexLock order_lock(backend_->order().mutex);
-  if (!rank(id).left) return;
-  rank(id).left = false;
-  for (const RankState::Membership& membership : rank(id).memberships) {
-    membership.group->MemberCameBack();
-  }
-}
-
-absl::StatusOr<Rank*> WorldState::Attach(int id) {
-  if (id < 0 || id >= size()) {
-    return InvalidArgument("World::Attach: rank ", id, " of ", size());
-  }
-  {
-    sync::MutexLock lock(mutex_);
-    if (closed_) return MakeError(ErrorKind::kClosed, "World::Attach: the World is closed");
-    if (running_) return UsageError("World::Attach: a Run is on");
-    if (rank(id).driver.load(sync::kRelaxed) != 0) {
-      return UsageError("World::Attach: rank ", id, " is driven by a thread already");
-    }
-    SetDriver(id, sync::ThisThread());
-    ShareDrivers();
-  }
-  ComeBack(id);
-  const absl::Status bound = rank(id).device->BindThisThread();
-  if (!bound.ok()) {
-    Detach(id);
-    return bound;
-  }
-  return doors_[static_cast<size_t>(id)].get();
-}
-
-void WorldState::Detach(int id) {
-  Leave(id, "its thread has detached");
-  sync::MutexLock lock(mutex_);
-  SetDriver(id, 0);
-  ShareDrivers();
 }
 
 // --- Regions and streams -----------------------------------------------------------------------
@@ -337,8 +161,8 @@ absl::Status WorldState::CheckRanks(const std::vector<int>& ranks) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<Group>> WorldState::NewGroup(const std::vector<int>& ranks,
-                                                            const RegionOptions& options) {
+absl::StatusOr<GroupOptions> WorldState::OptionsOf(const std::vector<int>& ranks,
+                                                   const RegionOptions& options) {
   MP_RETURN_IF_ERROR(CheckRanks(ranks));
   GroupOptions group_options;
   group_options.name =
@@ -346,8 +170,8 @@ absl::StatusOr<std::shared_ptr<Group>> WorldState::NewGroup(const std::vector<in
   group_options.absence_timeout = options.absence_timeout.value_or(options_.absence_timeout);
   group_options.absence_warning = options_.absence_warning;
   group_options.max_lead = options.max_lead.value_or(options_.max_lead);
-  group_options.watch = this;
-  group_options.log = options_.log;
+  group_options.run = run_;
+  group_options.watch = &backend_->stall_watch();
   if (group_options.max_lead < 1) {
     return InvalidArgument("NewRegion: max_lead ", group_options.max_lead, " must be positive");
   }
@@ -356,6 +180,12 @@ absl::StatusOr<std::shared_ptr<Group>> WorldState::NewGroup(const std::vector<in
                            absl::FormatDuration(group_options.absence_timeout),
                            " must not be negative");
   }
+  return group_options;
+}
+
+absl::StatusOr<std::shared_ptr<Group>> WorldState::NewGroup(const std::vector<int>& ranks,
+                                                            const RegionOptions& options) {
+  MP_ASSIGN_OR_RETURN(GroupOptions group_options, OptionsOf(ranks, options));
   std::vector<std::shared_ptr<RankState>> members;
   for (const int id : ranks) members.push_back(ranks_[static_cast<size_t>(id)]);
   sync::MutexLock lock(mutex_);
@@ -391,30 +221,31 @@ absl::StatusOr<std::shared_ptr<Group>> WorldState::JoinGroup(int id, const std::
     return InvalidArgument("NewRegion: rank ", id, " makes a Region of ranks ",
                            absl::StrJoin(ranks, ","), " and is not one of them");
   }
-  MP_RETURN_IF_ERROR(CheckRanks(ranks));
-  uint64_t call;
-  {
-    sync::MutexLock lock(mutex_);
-    call = join_counts_[static_cast<size_t>(id)][ranks]++;
-    Joining& joining = joining_[ranks][call];
-    if (joining.group != nullptr) {
-      std::shared_ptr<Group> group = joining.group;
-      if (++joining.joined == ranks.size()) joining_[ranks].erase(call);
-      return group;
-    }
-  }
+  MP_ASSIGN_OR_RETURN(const GroupOptions wanted, OptionsOf(ranks, options));
+  // Made before the lock, and let go of if another rank was faster.
   MP_ASSIGN_OR_RETURN(std::shared_ptr<Group> made, NewGroup(ranks, options));
   sync::MutexLock lock(mutex_);
-  Joining& joining = joining_[ranks][call];
-  if (joining.group == nullptr) joining.group = std::move(made);  // else another rank was faster
-  std::shared_ptr<Group> group = joining.group;
-  if (++joining.joined == ranks.size()) joining_[ranks].erase(call);
-  return group;
+  uint64_t& count = join_counts_[static_cast<size_t>(id)][ranks];
+  Joining& joining = joining_[ranks][count];
+  if (joining.group != nullptr) {
+    const GroupOptions& given = joining.group->options();
+    if (given.name != wanted.name || given.absence_timeout != wanted.absence_timeout ||
+        given.max_lead != wanted.max_lead) {
+      return InvalidArgument("NewRegion: rank ", id, " asks for a Region \"", wanted.name,
+                             "\" with other options than a peer, whose name for it is \"",
+                             given.name, "\"");
+    }
+    made = joining.group;
+  } else {
+    joining.group = made;
+  }
+  if (++joining.joined == ranks.size()) joining_[ranks].erase(count);
+  ++count;
+  return made;
 }
 
 absl::StatusOr<Stream*> WorldState::NewStream(int id) {
   MP_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, rank(id).device->NewStream());
-  stream->set_watch(this);
   sync::MutexLock lock(mutex_);
   rank(id).more_streams.push_back(std::move(stream));
   return rank(id).more_streams.back().get();
@@ -424,21 +255,58 @@ absl::StatusOr<Stream*> WorldState::NewStream(int id) {
 
 absl::Duration WorldState::OnStall(Stream&, absl::Duration) {
   const absl::Duration now = backend_->clock().Now();
-  absl::Duration sleep = kLook;
-  sync::MutexLock lock(mutex_);
-  sync::MutexLock order_lock(backend_->order().mutex);
-  for (const auto& group : groups_) sleep = std::min(sleep, group->CheckAbsence(now));
+  absl::Duration sleep = absl::InfiniteDuration();
+  std::vector<std::string> warnings;
+  {
+    sync::MutexLock lock(mutex_);
+    sync::MutexLock order_lock(backend_->order().mutex);
+    for (const auto& group : groups_) {
+      sleep = std::min(sleep, group->CheckAbsence(now, warnings));
+    }
+  }
+  for (const std::string& warning : warnings) {
+    if (options_.log) options_.log(warning);
+  }
   return std::max(sleep, absl::ZeroDuration());
 }
 
-absl::Status WorldState::Synchronize(absl::Duration timeout) {
+std::vector<Stream*> WorldState::StreamsOf(int id, std::vector<std::shared_ptr<Group>>& keep) {
+  std::vector<Stream*> streams;
+  sync::MutexLock lock(mutex_);
+  for (const auto& stream : rank(id).more_streams) streams.push_back(stream.get());
+  for (const RankState::Membership& membership : rank(id).memberships) {
+    keep.push_back(membership.group->shared_from_this());
+    streams.push_back(&membership.group->comm_stream(membership.peer));
+  }
+  streams.push_back(rank(id).stream.get());  // last: it is told what went wrong on the others
+  return streams;
+}
+
+absl::Status WorldState::SynchronizeRank(int id, absl::Duration timeout) {
   sync::Clock& clock = backend_->clock();
-  const absl::Duration end = clock.Now() + timeout;
+  std::vector<std::shared_ptr<Group>> groups;
+  const bool endless = timeout == absl::InfiniteDuration();
+  const absl::Duration end = endless ? timeout : clock.Now() + timeout;
   absl::Status first;
-  for (const auto& rank : ranks_) {
-    const absl::Duration left = std::max(end - clock.Now(), absl::ZeroDuration());
+  for (Stream* stream : StreamsOf(id, groups)) {
     absl::Status status =
-        rank->stream->Synchronize(timeout == absl::InfiniteDuration() ? timeout : left);
+        stream->Synchronize(endless ? timeout : std::max(end - clock.Now(), absl::ZeroDuration()));
+    if (first.ok()) first = std::move(status);
+  }
+  return first;
+}
+
+absl::Status WorldState::Synchronize(absl::Duration timeout) {
+  if (timeout < absl::ZeroDuration()) {
+    return InvalidArgument("timeout ", absl::FormatDuration(timeout), ": must not be negative");
+  }
+  sync::Clock& clock = backend_->clock();
+  const bool endless = timeout == absl::InfiniteDuration();
+  const absl::Duration end = endless ? timeout : clock.Now() + timeout;
+  absl::Status first;
+  for (int id = 0; id < size(); ++id) {
+    absl::Status status =
+        SynchronizeRank(id, endless ? timeout : std::max(end - clock.Now(), absl::ZeroDuration()));
     if (first.ok()) first = std::move(status);
   }
   return first;

@@ -60,6 +60,7 @@ class WorldState final : public StallWatch {
     size_t joined = 0;
   };
 
+  absl::Status CheckOptions() const;
   absl::Status InitRanks();
   absl::Status InitRegions(World& world);
   absl::Duration OnStall(Stream& stream, absl::Duration waited) override;
@@ -67,12 +68,19 @@ class WorldState final : public StallWatch {
   absl::Status RunRank(int id, const Body& body);
   void SetDriver(int id, uint64_t thread);
   void ShareDrivers();  // needs mutex_
-  void Leave(int id, const std::string& cause);
+  // The rank posts nothing more for now; with `failed` nor does any rank of this Run.
+  void Leave(int id, const std::string& cause, bool failed);
   void ComeBack(int id);
+  // The streams of a rank; those of Groups live as long as `keep`.
+  std::vector<Stream*> StreamsOf(int id, std::vector<std::shared_ptr<Group>>& keep);
+  absl::Status SynchronizeRank(int id, absl::Duration timeout);
   void ReapGroups();  // needs mutex_
   absl::Status CheckRanks(const std::vector<int>& ranks) const;
+  absl::StatusOr<GroupOptions> OptionsOf(const std::vector<int>& ranks,
+                                         const RegionOptions& options);
 
   const std::shared_ptr<Backend> backend_;
+  const std::shared_ptr<RunState> run_ = std::make_shared<RunState>();
   const WorldOptions options_;
   std::vector<std::shared_ptr<RankState>> ranks_;
   std::vector<std::unique_ptr<Rank>> doors_;  // what a rank's function is given
@@ -88,6 +96,8 @@ class WorldState final : public StallWatch {
   bool running_ = false;
   bool closed_ = false;
   bool stuck_ = false;
+  bool watching_ = false;
+  int more_exceptions_ = 0;    // of the Run that is on, beside the first error
   absl::Status first_status_;  // the first error of the Run that is on
 
   const Body* body_ = nullptr;       // of the Run that is on

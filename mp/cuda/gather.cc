@@ -20,7 +20,7 @@ Push PlanPush(const GatherLayout& layout, const Part& input, int64_t offset, con
   Push push;
   push.from = {static_cast<std::byte*>(const_cast<void*>(input.input)), Size(input.input_pitch), 0};
   push.to = {static_cast<std::byte*>(output.output), Size(output.output_pitch), 0};
-  if (layout.run == 0) {
+  if (layout.joins_columns) {
     push.width = Size(layout.row_bytes * input.input_extent);
     push.height = Size(layout.outer);
     push.depth = 1;

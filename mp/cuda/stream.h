@@ -67,6 +67,7 @@ class Stream final : public mp::Stream {
   absl::Status DoWait(const mp::Event& event) override;
   bool DoQuery(uint64_t position) const override;
   absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) override;
+  bool DoFull() const override { return false; }  // CUDA makes the caller wait
   NativeStream DoNative() const override { return {handle_, ordinal_}; }
 
   bool Passed(uint64_t position) const { return position <= passed_.load(sync::kAcquire); }

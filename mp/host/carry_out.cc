@@ -65,7 +65,7 @@ struct Blocks {
 };
 
 Blocks BlocksOf(const GatherLayout& layout, int64_t extent, int64_t offset, int64_t total) {
-  if (layout.run == 0) {
+  if (layout.joins_columns) {
     return {layout.outer, 1, layout.row_bytes * extent, layout.row_bytes * offset, 1, true};
   }
   return {layout.outer,        layout.run * extent, layout.row_bytes,
@@ -107,7 +107,7 @@ void CopyBlockRows(const Blocks& blocks, const Part& part, absl::Span<void* cons
 bool InItsSlot(const Blocks& blocks, const Part& part, const void* output, int64_t output_pitch) {
   const int64_t offset = blocks.last ? blocks.target_first : blocks.target_first * output_pitch;
   const bool same_pitch = part.input_pitch == output_pitch || blocks.outer * blocks.rows <= 1;
-  const bool same_blocks = blocks.last || blocks.outer <= 1;
+  const bool same_blocks = blocks.last || blocks.outer <= 1 || blocks.rows == blocks.target_rows;
   return static_cast<const char*>(output) + offset == part.input && same_pitch && same_blocks;
 }
 
@@ -170,7 +170,8 @@ int64_t BytesOf(const Descriptor& descriptor, absl::Span<const Part> parts) {
     case OpKind::kGather:
     case OpKind::kAllGather: {
       const GatherLayout layout = LayoutOf(descriptor);
-      const int64_t per_unit = layout.outer * std::max<int64_t>(layout.run, 1) * layout.row_bytes;
+      const int64_t per_unit =
+          layout.outer * (layout.joins_columns ? 1 : layout.run) * layout.row_bytes;
       const int64_t outputs =
           descriptor.kind == OpKind::kAllGather && !descriptor.shared_output ? ranks : 1;
       int64_t total = 0;

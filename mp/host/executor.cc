@@ -118,8 +118,6 @@ bool Executor::HelpOnce() {
     job = jobs_[choice - ready_.size()];
     piece = ClaimPiece(*job);
   }
-  const int phase = phase_;
-  ++running_[phase];
   mutex_.Unlock();
 
   LeaveWait();
@@ -133,27 +131,7 @@ bool Executor::HelpOnce() {
     if (last) job->Finish();
   }
   EnterWait();
-
-  sync::MutexLock lock(mutex_);
-  --running_[phase];
   return true;
-}
-
-void Executor::AwaitCurrentWork() {
-  mutex_.Lock();
-  const int phase = phase_;
-  while (running_[1 - phase] != 0) {  // an earlier wait is under way
-    mutex_.Unlock();
-    sync::Yield();
-    mutex_.Lock();
-  }
-  phase_ = 1 - phase;
-  while (running_[phase] != 0) {
-    mutex_.Unlock();
-    sync::Yield();
-    mutex_.Lock();
-  }
-  mutex_.Unlock();
 }
 
 void Executor::ThreadMain() {

@@ -61,10 +61,6 @@ class Executor {
   // there is none.
   bool HelpOnce();
 
-  // Returns when all that ran in HelpOnce at the time of the call has returned from it.  Not from
-  // inside HelpOnce.
-  void AwaitCurrentWork();
-
   // Where threads sleep when no thread of the Executor's own would run what becomes ready.
   sync::Signal& signal() { return signal_; }
 
@@ -88,13 +84,9 @@ class Executor {
   const Execution execution_;
   const int lanes_;
   sync::Mutex mutex_;
-  RingQueue<Runnable*> ready_;  // guarded by mutex_
-  std::vector<Job*> jobs_;      // with unclaimed pieces; guarded by mutex_
-  std::mt19937_64 random_;      // guarded by mutex_
-  // Threads inside HelpOnce, by the phase in which they came; a new phase begins when somebody
-  // awaits the current one.  Guarded by mutex_.
-  int64_t running_[2] = {0, 0};
-  int phase_ = 0;
+  RingQueue<Runnable*> ready_;     // guarded by mutex_
+  std::vector<Job*> jobs_;         // with unclaimed pieces; guarded by mutex_
+  std::mt19937_64 random_;         // guarded by mutex_
   sync::Atomic<int64_t> size_{0};  // of ready_ and jobs_ together
   sync::Atomic<int> awake_{0};
   sync::Atomic<bool> stopping_{false};

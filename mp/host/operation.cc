@@ -64,13 +64,17 @@ void HostOperation::Drop() {
   int entered = 0;
   for (int peer = 0; peer < world_size; ++peer) entered += place(peer).entered;
   to_pass_.store(entered + 1, sync::kRelaxed);
+  int waiting = 0;
   for (int peer = 0; peer < world_size; ++peer) {
     if (!place(peer).entered) continue;
     if (place(peer).presence.exchange(Presence::kLetGo, sync::kAcqRel) == Presence::kWaits) {
+      ++waiting;
       stream(peer).ResumeElsewhere();
       PassDropped();
     }
   }
+  // Each of those that wait has counted itself, or is just about to: then it looks here once more.
+  while (missing_.load(sync::kAcquire) != world_size + 1 - waiting) sync::Yield();
   PassDropped();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 
 #include "mp/base/check.h"
 #include "mp/base/status.h"
@@ -58,8 +59,13 @@ HostStream::HostStream(Executor& executor, Memory& memory, sync::Clock& clock, i
 }
 
 HostStream::~HostStream() {
-  MP_CHECK(Pending(state_.load(sync::kAcquire)) == 0);
-  executor_.AwaitCurrentWork();  // whoever finished the last piece may still be about to signal
+  while (Pending(state_.load(sync::kAcquire)) != 0) {
+    if (!HelpOnce()) sync::Yield();
+  }
+  const uint64_t state = state_.load(sync::kAcquire);
+  // Whoever finished the last piece may still be about to signal.
+  const auto left = [&] { return Submitted(finished_.load(sync::kAcquire) << kPendingBits); };
+  while (left() != Submitted(state)) sync::Yield();
   memory_.Remove(*this);
 }
 
@@ -79,6 +85,12 @@ bool HostStream::PushPlace(HostOperation& operation, int peer) {
   return Push(std::move(work));
 }
 
+absl::Status HostStream::CheckRoom() const {
+  if (!DoFull()) return absl::OkStatus();
+  return MakeError(ErrorKind::kDeviceError,
+                   absl::StrCat("more than ", kMostPending, " pieces of work on one stream"));
+}
+
 absl::Status HostStream::DoLaunch(Kernel kernel) {
   if (executor_.runs_at_once() && driver() == sync::ThisThread() && TryOwn()) {
     Compute(kernel);
@@ -87,10 +99,7 @@ absl::Status HostStream::DoLaunch(Kernel kernel) {
     RunAll(strands, false);
     return absl::OkStatus();
   }
-  if (Pending(state_.load(sync::kRelaxed)) > kMostPending) {
-    return MakeError(ErrorKind::kDeviceError,
-                     absl::StrCat("more than ", kMostPending, " pieces of work on one stream"));
-  }
+  MP_RETURN_IF_ERROR(CheckRoom());
   Work work;
   work.kernel = std::make_unique<Kernel>(std::move(kernel));
   if (Push(std::move(work))) SubmitOwned();
@@ -110,6 +119,7 @@ absl::Status HostStream::DoWait(const Event& event) {
   if (event.Done()) return absl::OkStatus();
   auto* other = dynamic_cast<HostStream*>(event.stream);
   if (other == nullptr) return InvalidArgument("a host stream cannot wait for another backend's");
+  MP_RETURN_IF_ERROR(CheckRoom());
   Work work;
   work.kind = Work::Kind::kWait;
   work.event = event;
@@ -134,16 +144,16 @@ void HostStream::Compute(const Kernel& kernel) {
   Report(failure);
 }
 
-bool HostStream::Finish() {
+bool HostStream::Finish(Strands* strands) {
   const bool more = Pending(state_.fetch_sub(1, sync::kSeqCst)) > 1;
   signal().Raise();
+  if (waiter_count_.load(sync::kSeqCst) != 0) ResumeWaiters(strands);
+  finished_.fetch_add(1, sync::kRelease);
   return more;
 }
 
 void HostStream::Resume(Strands& strands) {
-  const bool more = Finish();
-  if (waiter_count_.load(sync::kSeqCst) != 0) ResumeWaiters(&strands);
-  if (!more) return;
+  if (!Finish(&strands)) return;
   if (executor_.steps_singly()) {
     SubmitOwned();
   } else {
@@ -152,9 +162,7 @@ void HostStream::Resume(Strands& strands) {
 }
 
 void HostStream::ResumeElsewhere() {
-  const bool more = Finish();
-  if (waiter_count_.load(sync::kSeqCst) != 0) ResumeWaiters(nullptr);
-  if (more) SubmitOwned();
+  if (Finish(nullptr)) SubmitOwned();
 }
 
 void HostStream::RunAll(Strands& strands, bool may_compute) {
@@ -168,6 +176,7 @@ void HostStream::Run() {
 }
 
 void HostStream::RunOwned(Strands& strands, bool may_compute) {
+  if (std::exchange(ends_its_wait_, false) && !Finish(&strands)) return;
   while (true) {
     Work work;
     {
@@ -176,9 +185,7 @@ void HostStream::RunOwned(Strands& strands, bool may_compute) {
       work = queue_.Pop();
     }
     if (!RunOne(std::move(work), strands)) return;
-    const bool more = Finish();
-    if (waiter_count_.load(sync::kSeqCst) != 0) ResumeWaiters(&strands);
-    if (!more) return;
+    if (!Finish(&strands)) return;
     if (executor_.steps_singly()) break;
   }
   SubmitOwned();
@@ -221,10 +228,11 @@ void HostStream::ResumeWaiters(Strands* strands) {
     waiter_count_.fetch_sub(static_cast<int>(ready.size()), sync::kRelaxed);
   }
   for (HostStream* stream : ready) {
+    stream->ends_its_wait_ = true;
     if (strands != nullptr) {
-      stream->Resume(*strands);
+      strands->Push(*stream);
     } else {
-      stream->ResumeElsewhere();
+      stream->SubmitOwned();
     }
   }
 }
@@ -238,19 +246,16 @@ bool HostStream::DoQuery(uint64_t position) const {
   return static_cast<int64_t>(done - (position << kPendingBits)) >= 0;
 }
 
+// A thread that waits for a limited time leaves the work to the pool, where there is one: a
+// piece of it could take longer than that.
 absl::StatusOr<bool> HostStream::DoBlock(uint64_t position, absl::Duration timeout) {
-  {
-    AwakeWait awake(executor_);
-    Patience patience;
-    do {
-      if (DoQuery(position)) return true;
-      if (timeout == absl::ZeroDuration()) {
-        executor_.HelpOnce();
-        return DoQuery(position);
-      }
-      if (executor_.HelpOnce()) patience.Reset();
-    } while (patience.Spin(executor_));
+  const bool helps = !executor_.has_threads() || timeout == absl::InfiniteDuration();
+  if (timeout == absl::ZeroDuration()) {
+    if (helps) HelpOnce();
+    if (!DoQuery(position) && watch() != nullptr) watch()->OnStall(*this, timeout);
+    return DoQuery(position);
   }
+  if (SpinUntil(position, helps)) return true;
   const absl::Duration start = clock_.Now();
   while (true) {
     const uint32_t seen = signal().Prepare();
@@ -258,15 +263,13 @@ absl::StatusOr<bool> HostStream::DoBlock(uint64_t position, absl::Duration timeo
       signal().Cancel();
       return true;
     }
-    bool helped;
-    {
-      AwakeWait awake(executor_);
-      helped = executor_.HelpOnce();
+    if (helps && HelpOnce()) {
+      signal().Cancel();
+      continue;
     }
     const absl::Duration waited = clock_.Now() - start;
-    if (helped || waited >= timeout) {
+    if (waited >= timeout) {
       signal().Cancel();
-      if (helped) continue;
       return DoQuery(position);
     }
     absl::Duration sleep = timeout - waited;
@@ -277,6 +280,23 @@ absl::StatusOr<bool> HostStream::DoBlock(uint64_t position, absl::Duration timeo
     }
     signal().Sleep(clock_, seen, sleep);
   }
+}
+
+bool HostStream::HelpOnce() {
+  AwakeWait awake(executor_);
+  return executor_.HelpOnce();
+}
+
+// Looks for a while before the thread sleeps.
+bool HostStream::SpinUntil(uint64_t position, bool helps) {
+  Patience patience;
+  std::optional<AwakeWait> awake;
+  if (helps) awake.emplace(executor_);
+  do {
+    if (DoQuery(position)) return true;
+    if (helps && executor_.HelpOnce()) patience.Reset();
+  } while (patience.Spin(executor_));
+  return false;
 }
 
 }  // namespace mp::host

@@ -98,13 +98,19 @@ class HostStream : public Stream, private Runnable {
 
   void Run() override;  // as a Runnable: takes its turn
   bool Push(Work work);
-  bool Finish();  // one piece of work is done; true where more is there
+  // One piece of work is done; true where more is there, and then the caller still owns the
+  // strand.  Otherwise the stream may be gone when it returns.
+  bool Finish(Strands* strands);
   void RunOwned(Strands& strands, bool may_compute);
   bool RunOne(Work work, Strands& strands);  // false where the strand is left waiting
   void Compute(const Kernel& kernel);
+  bool DoFull() const override { return Pending(state_.load(sync::kRelaxed)) > kMostPending; }
+  absl::Status CheckRoom() const;
   // Registers `stream` to be resumed at `position`; false where that is passed already.
   bool AddWaiter(uint64_t position, HostStream& stream);
   void ResumeWaiters(Strands* strands);
+  bool HelpOnce();
+  bool SpinUntil(uint64_t position, bool helps);
   sync::Signal& signal() { return executor_.has_threads() ? signal_ : executor_.signal(); }
 
   Executor& executor_;
@@ -112,9 +118,11 @@ class HostStream : public Stream, private Runnable {
   sync::Clock& clock_;
   const int device_;
   HostStream* next_ = nullptr;  // in Strands; the owner's
+  bool ends_its_wait_ = false;  // the owner's: what it waited for has come
   alignas(sync::kApartBytes) sync::Atomic<uint64_t> state_{0};
   sync::Atomic<int> waiter_count_{0};
   sync::Signal signal_;
+  sync::Atomic<uint64_t> finished_{0};  // calls of Finish that look at the stream no more
   alignas(sync::kApartBytes) sync::Mutex mutex_;
   RingQueue<Work> queue_;        // guarded by mutex_
   std::vector<Waiter> waiters_;  // guarded by mutex_

@@ -50,7 +50,8 @@ std::vector<absl::Status> Told(int ranks, const std::function<absl::Status(Rank&
   EXPECT_OK(world->Run([&](Rank& rank) {
     absl::Status& mine = told[static_cast<size_t>(rank.id())];
     mine = post(rank);
-    if (mine.ok()) mine = rank.stream().Synchronize();
+    const absl::Status waited = rank.stream().Synchronize();
+    if (mine.ok()) mine = waited;
     return absl::OkStatus();
   }));
   return told;

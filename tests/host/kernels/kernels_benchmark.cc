@@ -5,21 +5,20 @@
 //
 //   bazel run --config=opt //tests/host/kernels:kernels_benchmark
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "benchmark/benchmark.h"
+#include "mp/base/sync.h"
 #include "mp/dtype.h"
 #include "mp/host/kernels/copy.h"
 #include "mp/host/kernels/fold.h"
 
 namespace mp::host {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Bytes on a page boundary plus `skew`, never moved, and touched before the first measurement.
 class Bytes {
@@ -44,12 +43,12 @@ class Bytes {
 template <class Bare, class Kernel>
 void Compare(benchmark::State& state, int64_t bytes, Bare bare, Kernel kernel) {
   const auto seconds = [](auto& work, int64_t repeats) {
-    const Clock::time_point start = Clock::now();
+    const absl::Duration start = sync::Clock::Steady().Now();
     for (int64_t i = 0; i < repeats; ++i) {
       work();
       benchmark::ClobberMemory();
     }
-    return std::chrono::duration<double>(Clock::now() - start).count();
+    return absl::ToDoubleSeconds(sync::Clock::Steady().Now() - start);
   };
   int64_t repeats = 1;
   while (seconds(kernel, repeats) < 100e-6) repeats *= 2;

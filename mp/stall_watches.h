@@ -1,0 +1,43 @@
+// All who want to know of threads that wait for streams of one Backend.
+//
+// Threads. Any number at once.
+#ifndef MP_STALL_WATCHES_H_
+#define MP_STALL_WATCHES_H_
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "mp/base/sync.h"
+#include "mp/stream.h"
+
+namespace mp {
+
+class StallWatches final : public StallWatch {
+ public:
+  void Add(StallWatch& watch) {
+    sync::MutexLock lock(mutex_);
+    watches_.push_back(&watch);
+  }
+  void Remove(StallWatch& watch) {
+    sync::MutexLock lock(mutex_);
+    watches_.erase(std::find(watches_.begin(), watches_.end(), &watch));
+  }
+  absl::Duration OnStall(Stream& stream, absl::Duration waited) override {
+    sync::MutexLock lock(mutex_);
+    absl::Duration sleep = kLongest;
+    for (StallWatch* watch : watches_) sleep = std::min(sleep, watch->OnStall(stream, waited));
+    return sleep;
+  }
+
+ private:
+  // How long a thread sleeps at most before it looks again.
+  static constexpr absl::Duration kLongest = absl::Seconds(1);
+
+  sync::Mutex mutex_;
+  std::vector<StallWatch*> watches_;  // guarded by mutex_
+};
+
+}  // namespace mp
+
+#endif  // MP_STALL_WATCHES_H_
