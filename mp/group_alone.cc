@@ -29,8 +29,10 @@ absl::Status Group::PostAlone(const Plan& plan, Lane lane, Work* work) {
   if (failed_.load(sync::kAcquire)) return status();
   const Descriptor& step = plan.descriptor;
   const Part& part = plan.part;
-  // Done when what the compute stream holds is: that may be what makes the data.
-  if (work != nullptr) *work = Work(shared_from_this(), 0, member(0).stream->Record());
+  // Work is done when what the stream holds is: that may be what makes the data.
+  Stream& stream = LaneStream(0, lane);
+  MP_RETURN_IF_ERROR(OrderInputs(0, lane));
+  if (work != nullptr) *work = Work(shared_from_this(), 0, stream.Record());
   if (step.kind == OpKind::kAcquireSlot) return absl::OkStatus();
   const bool in_place = part.input == part.output && part.input_pitch == part.output_pitch &&
                         part.input_extent == part.output_extent;
@@ -40,8 +42,6 @@ absl::Status Group::PostAlone(const Plan& plan, Lane lane, Work* work) {
                       ViewOf(step, part.input, part.input_pitch, part.input_extent));
   MP_ASSIGN_OR_RETURN(const TensorView output,
                       ViewOf(step, part.output, part.output_pitch, part.output_extent));
-  Stream& stream = LaneStream(0, lane);
-  MP_RETURN_IF_ERROR(OrderInputs(0, lane));
   MP_RETURN_IF_ERROR(step.scale == 1.0 ? stream.Copy(input, output)
                                        : stream.Scale(input, output, step.scale));
   if (work != nullptr) *work = Work(shared_from_this(), 0, stream.Record());
