@@ -57,7 +57,8 @@ struct WorldOptions {
   int max_lead = 256;
   // How long Close waits for what is still running.
   absl::Duration close_timeout = absl::Seconds(5);
-  // Gets one line for each warning; nothing is written anywhere without it.  Any thread.
+  // Gets one line for each warning; nothing is written anywhere without it.  Any thread.  It may
+  // ask mp, but not wait for it.
   std::function<void(absl::string_view)> log;
 };
 
