@@ -34,11 +34,18 @@ double MedianOfBatches(int count, Body body) {
   return times[kBatches / 2];
 }
 
-__attribute__((noinline)) void BareSum(float* const* x, int ranks, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    float sum = x[0][i];
-    for (int r = 1; r < ranks; ++r) sum += x[r][i];
-    for (int r = 0; r < ranks; ++r) x[r][i] = sum;
+// Block by block, so that a compiler that knows nothing of the pointers can still use vectors.
+__attribute__((noinline, optimize("O3"))) void BareSum(float* const* x, int ranks, int64_t count) {
+  constexpr int64_t kBlock = 1024;
+  alignas(64) float sum[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t size = std::min(kBlock, count - begin);
+    std::copy_n(x[0] + begin, size, sum);
+    for (int r = 1; r < ranks; ++r) {
+      const float* term = x[r] + begin;
+      for (int64_t i = 0; i < size; ++i) sum[i] += term[i];
+    }
+    for (int r = 0; r < ranks; ++r) std::copy_n(sum, size, x[r] + begin);
   }
 }
 
