@@ -25,7 +25,9 @@ Group::Group(std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankS
       clock_(backend_->clock()),
       members_(std::move(members)),
       options_(std::move(options)),
-      next_(members_.size(), 0) {
+      next_(members_.size(), options_.first_sequence),
+      window_begin_(options_.first_sequence),
+      issued_(options_.first_sequence) {
   for (const auto& member : members_) ranks_.push_back(member->id);
 }
 

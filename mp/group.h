@@ -39,6 +39,7 @@ struct GroupOptions {
   absl::Duration absence_timeout;
   absl::Duration absence_warning;
   int max_lead = 1;
+  uint64_t first_sequence = 0;
   std::shared_ptr<const RunState> run;
   StallWatch* watch = nullptr;  // asked while a rank waits for others to catch up
 };

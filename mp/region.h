@@ -31,6 +31,7 @@
 #ifndef MP_REGION_H_
 #define MP_REGION_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -105,6 +106,8 @@ struct RegionOptions {
   std::optional<absl::Duration> absence_timeout;
   // A rank may be this many operations ahead of the slowest; the World's by default.
   std::optional<int> max_lead;
+  // The number of its first operation in messages: for a Region that goes on where another ended.
+  uint64_t first_sequence = 0;
 };
 
 // The application's handle of a Region, and its door for one thread that calls once with every

@@ -170,6 +170,7 @@ absl::StatusOr<GroupOptions> WorldState::OptionsOf(const std::vector<int>& ranks
   group_options.absence_timeout = options.absence_timeout.value_or(options_.absence_timeout);
   group_options.absence_warning = options_.absence_warning;
   group_options.max_lead = options.max_lead.value_or(options_.max_lead);
+  group_options.first_sequence = options.first_sequence;
   group_options.run = run_;
   group_options.watch = &backend_->stall_watch();
   if (group_options.max_lead < 1) {

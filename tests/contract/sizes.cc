@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <deque>
 
 #include "absl/strings/str_cat.h"
 #include "tests/contract/drive.h"
@@ -346,6 +347,38 @@ TEST(Siz8, AVocabularyThatDoesNotDivide) {
         *world,
         {{.kind = OpKind::kGather, .shape = {3, 0}, .extents = extents},
          {.kind = OpKind::kAllGather, .dtype = DType::kF16, .shape = {2, 0}, .extents = extents}});
+  }
+}
+
+TEST(Siz6, NothingChangesWhereTheCountOfOperationsPassesAPowerOfTwo) {
+  for (const int bits : {31, 32, 63}) {
+    for (const int max_lead : {1, 4, 256}) {
+      auto world = NewWorld(3);
+      const uint64_t first = (uint64_t{1} << bits) - 5;
+      ASSERT_OK_AND_ASSIGN(Region region, world->NewRegion({0, 1, 2}, {.max_lead = max_lead,
+                                                                       .first_sequence = first}));
+      std::deque<Call> calls;
+      for (int i = 0; i < 12; ++i) {
+        calls.emplace_back(
+            *world,
+            CallSpec{.kind = i % 2 == 0 ? OpKind::kAllReduce : OpKind::kAllGather, .seed = At(i)});
+      }
+      const auto post = [&](Rank& rank) -> absl::Status {
+        MP_ASSIGN_OR_RETURN(RankRegion mine, region.ForRank(rank));
+        for (const Call& call : calls) MP_RETURN_IF_ERROR(call.Post(mine));
+        return absl::OkStatus();
+      };
+      EXPECT_THAT(Drive(*world, post), Each(IsOk()));
+      for (const Call& call : calls) call.ExpectDone();
+      Call odd(*world, {.shape = {41}});
+      const auto differ = [&](Rank& rank) -> absl::Status {
+        MP_ASSIGN_OR_RETURN(RankRegion mine, region.ForRank(rank));
+        return (rank.id() == 1 ? odd : calls[0]).Post(mine);
+      };
+      EXPECT_THAT(Drive(*world, differ),
+                  Each(KindIs(ErrorKind::kMismatch,
+                              HasSubstr(absl::StrCat("operation ", first + 12, ":")))));
+    }
   }
 }
 
