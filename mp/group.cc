@@ -224,7 +224,10 @@ absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts
     }
     for (int peer = 0; peer < size(); ++peer) {
       operation->streams[static_cast<size_t>(peer)] = &LaneStream(peer, lane);
-      if (places) MP_RETURN_IF_ERROR(OrderInputs(peer, lane));
+      const absl::Status ordered = places ? OrderInputs(peer, lane) : absl::OkStatus();
+      if (ordered.ok()) continue;
+      free_.push_back(operation);
+      return ordered;
     }
     all_arrive = EnterAll(*operation, absl::MakeSpan(arrives));
     for (int peer = 0; works != nullptr && peer < size(); ++peer) {
