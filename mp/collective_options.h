@@ -2,6 +2,9 @@
 #ifndef MP_COLLECTIVE_OPTIONS_H_
 #define MP_COLLECTIVE_OPTIONS_H_
 
+#include <optional>
+
+#include "absl/time/time.h"
 #include "mp/dtype.h"
 
 namespace mp {
@@ -12,6 +15,9 @@ struct AllReduceOptions {
   double scale = 1.0;
   // All ranks give one and the same output, which nobody writes to afterwards.
   bool shared_output = false;
+  // How long this call waits for ranks that do not come, in place of the Region's; where the ranks
+  // of an operation or of a batch give several, the shortest.  InvalidArgument: negative.
+  std::optional<absl::Duration> absence_timeout;
 };
 
 struct GatherOptions {
@@ -19,6 +25,13 @@ struct GatherOptions {
   int dim = -1;
   // AllGather: all ranks give one and the same output, which nobody writes to afterwards.
   bool shared_output = false;
+  // As AllReduceOptions'.
+  std::optional<absl::Duration> absence_timeout;
+};
+
+struct AcquireSlotOptions {
+  // As AllReduceOptions'.
+  std::optional<absl::Duration> absence_timeout;
 };
 
 }  // namespace mp

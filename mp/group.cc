@@ -40,6 +40,8 @@ absl::StatusOr<std::shared_ptr<Group>> Group::Create(
   for (const auto& member : group->members_) {
     devices.push_back(member->device->index());
     MP_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, member->device->NewStream());
+    stream->set_name(
+        absl::StrCat("rank ", member->id, "'s stream of Region \"", group->name(), "\""));
     group->comm_streams_.push_back(std::move(stream));
   }
   if (group->size() > 1) {
@@ -129,6 +131,15 @@ absl::Status Group::CheckPost(int peer) {
   return MakeError(failure_.kind, message);
 }
 
+// The operation waits for absent ranks no longer than a rank does that brings `parts`.
+void Group::Shorten(Slot& slot, absl::Span<const Part> parts) const {
+  for (const Part& part : parts) {
+    const bool given = part.absence_timeout >= absl::ZeroDuration();
+    slot.absence_timeout =
+        std::min(slot.absence_timeout, given ? part.absence_timeout : options_.absence_timeout);
+  }
+}
+
 Operation& Group::Join(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts) {
   const uint64_t sequence = next_[static_cast<size_t>(peer)]++;
   const size_t index = sequence - window_begin_;
@@ -140,6 +151,7 @@ Operation& Group::Join(int peer, absl::Span<const Descriptor> steps, absl::Span<
     slot.operation->parts.resize(steps.size() * members_.size());
     window_.Push(slot);
   }
+  Shorten(window_[index], parts);
   Operation& operation = *window_[index].operation;
   ++operation.posted;
   Append(peer, operation);
@@ -220,7 +232,7 @@ absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts
     const std::string wrong = FindDisagreement(*operation, ranks_);
     if (!wrong.empty()) {
       free_.push_back(operation);
-      return InvalidArgument("Region \"", name(), "\": ", wrong);
+      return InvalidArgument(Head(sequence), ": ", wrong, "; nothing was launched");
     }
     for (int peer = 0; peer < size(); ++peer) {
       operation->streams[static_cast<size_t>(peer)] = &LaneStream(peer, lane);
@@ -252,6 +264,7 @@ absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts
 bool Group::EnterAll(Operation& operation, absl::Span<bool> arrives) {
   Slot slot;
   slot.operation = &operation;
+  Shorten(slot, operation.parts);
   window_.Push(slot);
   bool all = true;
   for (int peer = 0; peer < size(); ++peer) {

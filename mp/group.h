@@ -115,6 +115,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
     bool stall_seen = false;
     bool warned = false;
     absl::Duration stalled_since;
+    absl::Duration absence_timeout = absl::InfiniteDuration();  // the shortest of its ranks'
   };
 
   Group(std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankState>> members,
@@ -128,6 +129,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   absl::Status CheckPost(int peer);
   bool EnterAll(Operation& operation, absl::Span<bool> arrives);
   void Append(int peer, Operation& operation);
+  void Shorten(Slot& slot, absl::Span<const Part> parts) const;
   Operation& Join(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts);
   Operation* NewOperation();
   void AgreeOrFail(Operation& operation);
@@ -143,6 +145,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   void IssueNow(Operation& operation) override;
   void Retire(Operation& operation) override;
   absl::Status AwaitLead(int peer, uint64_t sequence, Lane lane);
+  std::string Absence(const Slot& slot, absl::Duration waited) const;
   std::string Head(uint64_t sequence) const;
   std::string OnRank(int peer) const;
   std::vector<int> MissingRanks(uint64_t sequence) const;

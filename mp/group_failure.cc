@@ -82,44 +82,49 @@ std::vector<int> Group::MissingRanks(uint64_t sequence) const {
   return missing;
 }
 
+// What `slot` waits for, after it has waited for `waited`.
+std::string Group::Absence(const Slot& slot, absl::Duration waited) const {
+  const Operation& operation = *slot.operation;
+  const std::vector<int> missing = MissingRanks(operation.sequence);
+  const std::string head =
+      absl::StrCat(Head(operation.sequence), " (", Describe(operation.steps), "): ");
+  if (missing.empty()) {
+    return absl::StrCat(head, "older operations of its ranks in other Regions have kept it ",
+                        "waiting for ", absl::FormatDuration(waited));
+  }
+  std::string lasts;
+  for (size_t peer = 0; peer < ranks_.size(); ++peer) {
+    if (next_[peer] > operation.sequence) continue;
+    absl::StrAppend(&lasts, "; rank ", ranks_[peer], " has posted ", next_[peer],
+                    " operations of this Region");
+  }
+  return absl::StrCat(head, RankList(missing), " did not come within ",
+                      absl::FormatDuration(std::min(waited, slot.absence_timeout)), lasts);
+}
+
 absl::Duration Group::CheckAbsence(absl::Duration now, std::vector<std::string>& warnings) {
-  if (!window_.empty()) {
-    Slot& slot = window_.front();
-    const Operation& operation = *slot.operation;
+  absl::Duration sleep = absl::InfiniteDuration();
+  for (size_t i = 0; i < window_.size(); ++i) {
+    Slot& slot = window_[i];
     if (!slot.stall_seen) {
       slot.stall_seen = true;
       slot.stalled_since = now;
     }
     const absl::Duration waited = now - slot.stalled_since;
-    const std::vector<int> missing = MissingRanks(operation.sequence);
-    const auto text = [&] {
-      const std::string head =
-          absl::StrCat(Head(operation.sequence), " (", Describe(operation.steps), "): ");
-      if (missing.empty()) {
-        return absl::StrCat(head, "older operations of its ranks in other Regions have kept it ",
-                            "waiting for ", absl::FormatDuration(waited));
-      }
-      std::string lasts;
-      for (size_t peer = 0; peer < ranks_.size(); ++peer) {
-        if (next_[peer] > operation.sequence) continue;
-        absl::StrAppend(&lasts, "; rank ", ranks_[peer], " has posted ", next_[peer],
-                        " operations of this Region");
-      }
-      return absl::StrCat(head, RankList(missing), " did not come within ",
-                          absl::FormatDuration(std::min(waited, options_.absence_timeout)), lasts);
-    };
-    if (waited >= options_.absence_timeout) {
-      FailLocked(operation.sequence, ErrorKind::kAbsentShard, text());
+    if (waited >= slot.absence_timeout) {
+      FailLocked(slot.operation->sequence, ErrorKind::kAbsentShard, Absence(slot, waited));
       return absl::InfiniteDuration();
     }
-    if (waited >= options_.absence_warning && !slot.warned) {
+    sleep = std::min(sleep, slot.absence_timeout - waited);
+    if (i > 0 || slot.warned) continue;  // what the first one waits for, the others do
+    if (waited >= options_.absence_warning) {
       slot.warned = true;
-      warnings.push_back(absl::StrCat("mp: still waiting: ", text()));
+      warnings.push_back(absl::StrCat("mp: still waiting: ", Absence(slot, waited)));
+    } else {
+      sleep = std::min(sleep, options_.absence_warning - waited);
     }
-    const absl::Duration left = options_.absence_timeout - waited;
-    return slot.warned ? left : std::min(left, options_.absence_warning - waited);
   }
-  return absl::InfiniteDuration();
+  return sleep;
 }
 
 // --- asking ------------------------------------------------------------------------------------

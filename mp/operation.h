@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "mp/dtype.h"
 #include "mp/stream.h"
@@ -47,6 +48,8 @@ struct Part {
   int64_t output_pitch = 0;
   int64_t input_extent = 0;   // gathers: the input's size along dim
   int64_t output_extent = 0;  // gathers: the output's size along dim, where there is one
+  // How long the rank waits for others that do not come; negative: as long as its group.
+  absl::Duration absence_timeout = -absl::InfiniteDuration();
 };
 
 // How a gather's tensors lie in memory: input r is `outer` blocks of run * input_extent(r) rows, a

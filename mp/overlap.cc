@@ -78,6 +78,10 @@ std::string Name(const Operation& operation, const Claim& claim, absl::Span<cons
   return text;
 }
 
+std::string Kind(const Operation& operation, const Claim& claim) {
+  return absl::StrCat(OpKindName(operation.steps[static_cast<size_t>(claim.step)].kind), ": ");
+}
+
 void Collect(const Operation& operation, Claims& outputs, Claims& inputs) {
   for (int s = 0; s < operation.step_count(); ++s) {
     const Descriptor& step = operation.steps[static_cast<size_t>(s)];
@@ -108,8 +112,8 @@ std::string FindUnshared(const Operation& operation, absl::Span<const int> ranks
           (!IsGather(step) || parts[peer].output_pitch == parts[0].output_pitch)) {
         continue;
       }
-      return absl::StrCat("shared_output: ranks ", ranks[0], " and ", ranks[peer],
-                          " give different outputs");
+      return absl::StrCat(OpKindName(step.kind), " with shared_output: ranks ", ranks[0], " and ",
+                          ranks[peer], " give different outputs");
     }
   }
   return "";
@@ -185,13 +189,13 @@ std::string FindOverlap(const Operation& operation, absl::Span<const int> ranks)
   for (size_t i = 0; i < outputs.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (!Overlap(outputs[i].memory, outputs[j].memory)) continue;
-      return absl::StrCat(Name(operation, outputs[j], ranks), " and ",
+      return absl::StrCat(Kind(operation, outputs[j]), Name(operation, outputs[j], ranks), " and ",
                           Name(operation, outputs[i], ranks), " overlap");
     }
     for (const Claim& input : inputs) {
       if (!Overlap(outputs[i].memory, input.memory)) continue;
       if (MayCoincide(operation, outputs[i], input)) continue;
-      return absl::StrCat(Name(operation, outputs[i], ranks), " and ",
+      return absl::StrCat(Kind(operation, outputs[i]), Name(operation, outputs[i], ranks), " and ",
                           Name(operation, input, ranks),
                           " overlap, and the input is not exactly its own place in the output");
     }

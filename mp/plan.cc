@@ -44,6 +44,17 @@ absl::Status CheckApart(const TensorView& x, const TensorView& output) {
                          " bytes behind its beginning; it must be the input or apart from it");
 }
 
+absl::Status SetAbsenceTimeout(absl::string_view name, std::optional<absl::Duration> timeout,
+                               Part& part) {
+  if (!timeout.has_value()) return absl::OkStatus();
+  if (*timeout < absl::ZeroDuration()) {
+    return InvalidArgument(name, ": absence_timeout ", absl::FormatDuration(*timeout),
+                           ": must not be negative");
+  }
+  part.absence_timeout = *timeout;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<int> NormalizeDim(int dim, const TensorView& view) {
@@ -71,6 +82,7 @@ absl::StatusOr<Plan> PlanAllReduce(const TensorView& x, const TensorView& output
   MP_RETURN_IF_ERROR(CheckDense(output, "the output"));
   MP_RETURN_IF_ERROR(CheckApart(x, output));
   Plan plan;
+  MP_RETURN_IF_ERROR(SetAbsenceTimeout("AllReduce", options.absence_timeout, plan.part));
   plan.descriptor.kind = OpKind::kAllReduce;
   plan.descriptor.dtype = x.dtype();
   plan.descriptor.reduce_op = options.op;
@@ -96,6 +108,7 @@ absl::StatusOr<Plan> PlanGather(const TensorView& shard, const TensorView& outpu
     return InvalidArgument("Gather: shared_output is for AllGather, here the root alone has one");
   }
   Plan plan;
+  MP_RETURN_IF_ERROR(SetAbsenceTimeout(name, options.absence_timeout, plan.part));
   plan.descriptor.kind = root < 0 ? OpKind::kAllGather : OpKind::kGather;
   plan.descriptor.dtype = shard.dtype();
   plan.descriptor.root = root < 0 ? -1 : root;
@@ -119,6 +132,13 @@ absl::StatusOr<Plan> PlanGather(const TensorView& shard, const TensorView& outpu
   plan.part.output = output.data();
   plan.part.output_pitch = output.row_pitch();
   plan.part.output_extent = output.shape().dim(dim);
+  return plan;
+}
+
+absl::StatusOr<Plan> PlanAcquireSlot(const AcquireSlotOptions& options) {
+  Plan plan;
+  MP_RETURN_IF_ERROR(SetAbsenceTimeout("AcquireSlot", options.absence_timeout, plan.part));
+  plan.descriptor.kind = OpKind::kAcquireSlot;
   return plan;
 }
 

@@ -25,6 +25,8 @@ absl::StatusOr<Plan> PlanAllReduce(const TensorView& x, const TensorView& output
 absl::StatusOr<Plan> PlanGather(const TensorView& shard, const TensorView& output, int root,
                                 int world_size, bool receives, const GatherOptions& options);
 
+absl::StatusOr<Plan> PlanAcquireSlot(const AcquireSlotOptions& options);
+
 // `dim` counted from 0.  InvalidArgument: the tensor has no such dimension.
 absl::StatusOr<int> NormalizeDim(int dim, const TensorView& view);
 

@@ -165,9 +165,8 @@ absl::Status RankRegion::AllGather(const TensorView& shard, const TensorView& ou
   return PostOne(*group_, peer_, plan, Lane::kCompute, nullptr);
 }
 
-absl::Status RankRegion::AcquireSlot() {
-  Plan plan;
-  plan.descriptor.kind = OpKind::kAcquireSlot;
+absl::Status RankRegion::AcquireSlot(const AcquireSlotOptions& options) {
+  MP_ASSIGN_OR_RETURN(const Plan plan, Named(*group_, PlanAcquireSlot(options)));
   return PostOne(*group_, peer_, plan, Lane::kCompute, nullptr);
 }
 
@@ -305,8 +304,13 @@ absl::Status Region::AllGather(Views shards, Views outputs, const GatherOptions&
 
 absl::StatusOr<std::vector<Work>> Region::StartAllReduce(Views xs,
                                                          const AllReduceOptions& options) {
+  return StartAllReduce(xs, xs, options);
+}
+
+absl::StatusOr<std::vector<Work>> Region::StartAllReduce(Views xs, Views outputs,
+                                                         const AllReduceOptions& options) {
   std::vector<Work> works;
-  MP_RETURN_IF_ERROR(AllReduceAll(*group_, xs, xs, options, Lane::kComm, &works));
+  MP_RETURN_IF_ERROR(AllReduceAll(*group_, xs, outputs, options, Lane::kComm, &works));
   return works;
 }
 

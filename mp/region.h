@@ -21,10 +21,11 @@
 // nothing where the input is the output, else queues one copy.
 //
 // Errors.    InvalidArgument: this call is wrong, it had no effect, call again.  Mismatch: the
-//            ranks disagree, nothing was launched, told to every rank.  AbsentShard: a rank never
-//            came, by deadline or by proof.  After the last two the Region repeats its first cause
-//            for ever, and a new Region works.  Errors come from the call or from any later wait,
-//            at the latest from Stream::Synchronize.
+//            ranks disagree, or one's output overlaps another's tensors; nothing was launched, told
+//            to every rank.  (The one-call door sees all ranks: there it is InvalidArgument.)
+//            AbsentShard: a rank never came, by deadline or by proof.  After the last two the
+//            Region repeats its first cause for ever, and a new Region works.  Errors come from the
+//            call or from any later wait, at the latest from Stream::Synchronize.
 // Threads.   RankRegion: the thread that drives the rank.  Region: any.
 // Ownership. Views are not kept once the operation is done; their memory is the caller's, and
 //            must live until then (that of a Buffer does, even if the Buffer goes).
@@ -72,7 +73,7 @@ class RankRegion {
 
   // What the caller queues next runs when every rank's stream has come to its own call: after the
   // last use of an output, say, into whose slots others will write again.
-  absl::Status AcquireSlot();
+  absl::Status AcquireSlot(const AcquireSlotOptions& options = {});
 
   absl::StatusOr<Work> StartAllReduce(const TensorView& x, const AllReduceOptions& options = {});
   absl::StatusOr<Work> StartAllReduce(const TensorView& x, const TensorView& output,
@@ -129,6 +130,9 @@ class Region {
 
   // On the Region's comm streams, after what the compute streams hold.  One Work for each rank.
   absl::StatusOr<std::vector<Work>> StartAllReduce(absl::Span<const TensorView> xs,
+                                                   const AllReduceOptions& options = {});
+  absl::StatusOr<std::vector<Work>> StartAllReduce(absl::Span<const TensorView> xs,
+                                                   absl::Span<const TensorView> outputs,
                                                    const AllReduceOptions& options = {});
   absl::StatusOr<std::vector<Work>> StartGather(absl::Span<const TensorView> shards,
                                                 const TensorView& output, int root,

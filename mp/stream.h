@@ -15,6 +15,8 @@
 #define MP_STREAM_H_
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -95,6 +97,9 @@ class Stream {
   // The thread, by sync::ThisThread, that queues most of the work; 0 for none.  The host runs
   // compute at once on it while the stream is idle.
   void set_driver(uint64_t thread) { driver_.store(thread, sync::kRelaxed); }
+  // Whose it is, for messages: "rank 2's compute stream".
+  void set_name(std::string name) { name_ = std::move(name); }
+  const std::string& name() const { return name_; }
   void set_watch(StallWatch* watch) { watch_.store(watch, sync::kRelaxed); }
 
  protected:
@@ -119,6 +124,7 @@ class Stream {
 
   absl::Status TakeError();
 
+  std::string name_ = "a stream";
   sync::Atomic<StallWatch*> watch_{nullptr};
   sync::Atomic<uint64_t> driver_{0};
   sync::Atomic<bool> has_error_{false};

@@ -55,6 +55,7 @@ absl::Status WorldState::InitRanks() {
     rank->id = static_cast<int>(id);
     rank->device = &backend_->device(index);
     MP_ASSIGN_OR_RETURN(rank->stream, rank->device->NewStream());
+    rank->stream->set_name(absl::StrCat("rank ", id, "'s compute stream"));
     ranks_.push_back(std::move(rank));
   }
   join_counts_.resize(ranks_.size());
@@ -248,6 +249,7 @@ absl::StatusOr<std::shared_ptr<Group>> WorldState::JoinGroup(int id, const std::
 absl::StatusOr<Stream*> WorldState::NewStream(int id) {
   MP_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, rank(id).device->NewStream());
   sync::MutexLock lock(mutex_);
+  stream->set_name(absl::StrCat("rank ", id, "'s stream ", rank(id).more_streams.size()));
   rank(id).more_streams.push_back(std::move(stream));
   return rank(id).more_streams.back().get();
 }

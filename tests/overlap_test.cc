@@ -285,10 +285,11 @@ TEST(FindOverlap, AReductionMayBeInPlace) {
   EXPECT_EQ(Reducing({Reduced(0x100, 0x100), Reduced(0x110, 0x110)}), "");
   // One shared, read-only input is fine; another rank's output is not.
   EXPECT_EQ(Reducing({Reduced(0x100, 0x200), Reduced(0x100, 0x210)}), "");
-  EXPECT_EQ(Reducing({Reduced(0x100, 0x200), Reduced(0x200, 0x300)}),
-            absl::StrCat("the output of rank 0 at [0x200, 0x210) and the input of rank 1 at "
-                         "[0x200, 0x210) overlap",
-                         kNotItsPlace));
+  EXPECT_EQ(
+      Reducing({Reduced(0x100, 0x200), Reduced(0x200, 0x300)}),
+      absl::StrCat("AllReduce: the output of rank 0 at [0x200, 0x210) and the input of rank 1 at "
+                   "[0x200, 0x210) overlap",
+                   kNotItsPlace));
 }
 
 TEST(FindOverlap, AReductionShiftedByOneIsTold) {
@@ -296,8 +297,8 @@ TEST(FindOverlap, AReductionShiftedByOneIsTold) {
     const Operation operation =
         OperationOf(Reduction({16}), {Reduced(0x100, 0x400), Reduced(0x200, 0x200 + shift)});
     EXPECT_EQ(FindOverlap(operation, {5, 7}),
-              absl::StrCat("the output of rank 7 at [0x", absl::Hex(0x200 + shift), ", 0x",
-                           absl::Hex(0x210 + shift),
+              absl::StrCat("AllReduce: the output of rank 7 at [0x", absl::Hex(0x200 + shift),
+                           ", 0x", absl::Hex(0x210 + shift),
                            ") and the input of rank 7 at [0x200, 0x210) overlap", kNotItsPlace));
   }
   for (const int64_t shift : {-16, 16}) {
@@ -307,21 +308,22 @@ TEST(FindOverlap, AReductionShiftedByOneIsTold) {
 
 TEST(FindOverlap, TwoRanksWithOneOutputAreTold) {
   EXPECT_EQ(Reducing({Reduced(0x100, 0x400), Reduced(0x200, 0x500), Reduced(0x300, 0x40f)}),
-            "the output of rank 0 at [0x400, 0x410) and the output of rank 2 at [0x40f, 0x41f) "
+            "AllReduce: the output of rank 0 at [0x400, 0x410) and the output of rank 2 at [0x40f, "
+            "0x41f) "
             "overlap");
 }
 
 TEST(FindOverlap, ASharedOutputIsOneOnAllRanks) {
   EXPECT_EQ(Reducing({Reduced(0x100, 0x400), Reduced(0x200, 0x400)}, true), "");
   EXPECT_EQ(Reducing({Reduced(0x400, 0x400), Reduced(0x400, 0x400)}, true), "");
-  const std::string different = "shared_output: ranks 0 and 2 give different outputs";
+  const std::string different = " with shared_output: ranks 0 and 2 give different outputs";
   EXPECT_EQ(Reducing({Reduced(0x100, 0x400), Reduced(0x200, 0x400), Reduced(0x300, 0x410)}, true),
-            different);
+            absl::StrCat("AllReduce", different));
   // A gather's must have one pitch too.
   EXPECT_EQ(Found(OperationOf(Join(true),
                               {Joined(0x100, 1, 1, 0x400, 8, 3), Joined(0x200, 1, 1, 0x400, 8, 3),
                                Joined(0x300, 1, 1, 0x400, 9, 3)})),
-            different);
+            absl::StrCat("AllGather", different));
 }
 
 TEST(FindOverlap, AShardMayLieInItsSlotOfAnyOutput) {
@@ -329,13 +331,14 @@ TEST(FindOverlap, AShardMayLieInItsSlotOfAnyOutput) {
   const Part first = Joined(0x400, 8, 2, 0x400, 8, 5);
   for (const int64_t shift : {-1, 0, 1}) {
     const int64_t input = 0x402 + shift;
-    EXPECT_EQ(Joining({first, Joined(input, 8, 3, 0x800, 8, 5)}),
-              shift == 0
-                  ? ""
-                  : absl::StrCat("the output of rank 0 at [0x400, 0x40d) and the input of rank 1 "
-                                 "at [0x",
-                                 absl::Hex(input), ", 0x", absl::Hex(input + 11), ") overlap",
-                                 kNotItsPlace));
+    EXPECT_EQ(
+        Joining({first, Joined(input, 8, 3, 0x800, 8, 5)}),
+        shift == 0
+            ? ""
+            : absl::StrCat(
+                  "AllGather: the output of rank 0 at [0x400, 0x40d) and the input of rank 1 "
+                  "at [0x",
+                  absl::Hex(input), ", 0x", absl::Hex(input + 11), ") overlap", kNotItsPlace));
   }
   // In its slot, with another pitch; and in the other rank's slot.
   EXPECT_NE(Joining({first, Joined(0x402, 9, 3, 0x800, 8, 5)}), "");
@@ -355,7 +358,8 @@ TEST(FindOverlap, OutputsMayBeColumnsOfOneTensor) {
   const Part first = Joined(0x406, 9, 1, 0x400, 9, 3);
   EXPECT_EQ(Joining({first, Joined(0x407, 9, 2, 0x403, 9, 3)}), "");
   EXPECT_EQ(Joining({first, Joined(0x407, 9, 2, 0x402, 9, 3)}),
-            "the output of rank 0 at [0x400, 0x40c) and the output of rank 1 at [0x402, 0x40e) "
+            "AllGather: the output of rank 0 at [0x400, 0x40c) and the output of rank 1 at [0x402, "
+            "0x40e) "
             "overlap");
 }
 
@@ -377,10 +381,12 @@ TEST(FindOverlap, StepsOfABatchMustNotDependOnEachOther) {
   operation.parts[2] = Reduced(0x100, 0x300);
   EXPECT_NE(Found(operation), "") << "not even where the output of the other is in place";
   operation.parts[2] = Reduced(0x10f, 0x300);
-  EXPECT_EQ(Found(operation),
-            absl::StrCat("the output of rank 0 at [0x100, 0x110) in step 0 and the input of rank 0 "
-                         "at [0x10f, 0x11f) in step 1 overlap",
-                         kNotItsPlace));
+  EXPECT_EQ(
+      Found(operation),
+      absl::StrCat(
+          "AllReduce: the output of rank 0 at [0x100, 0x110) in step 0 and the input of rank 0 "
+          "at [0x10f, 0x11f) in step 1 overlap",
+          kNotItsPlace));
 }
 
 TEST(FindOverlap, LooksPastWhatHasNoData) {

@@ -137,9 +137,12 @@ void HostStream::Compute(const Kernel& kernel) {
     failure = Failure{KindOf(status) == ErrorKind::kNone ? ErrorKind::kDeviceError : KindOf(status),
                       std::string(status.message())};
   } catch (const std::exception& error) {
-    failure = Failure{ErrorKind::kUserException, absl::StrCat("a kernel threw: ", error.what())};
+    failure = Failure{ErrorKind::kUserException,
+                      absl::StrCat("a kernel on ", name(), " threw: ", error.what())};
   } catch (...) {
-    failure = Failure{ErrorKind::kUserException, "a kernel threw something that is no exception"};
+    failure =
+        Failure{ErrorKind::kUserException,
+                absl::StrCat("a kernel on ", name(), " threw something that is no exception")};
   }
   Report(failure);
 }

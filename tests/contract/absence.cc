@@ -86,6 +86,74 @@ TEST(Abs1, EveryFormOfCallHasADeadline) {
   }
 }
 
+TEST(Abs1, ACallHasItsOwnDeadline) {
+  SKIP_UNLESS(doors_never_wait);
+  using Post = std::function<absl::Status(RankRegion&, const TensorView& x,
+                                          const TensorView& joined, absl::Duration timeout)>;
+  const std::vector<std::pair<const char*, Post>> posts = {
+      {"AllReduce",
+       [](RankRegion& region, const TensorView& x, const TensorView&, absl::Duration timeout) {
+         return region.AllReduce(x, x, {.absence_timeout = timeout});
+       }},
+      {"Gather",
+       [](RankRegion& region, const TensorView& x, const TensorView& joined,
+          absl::Duration timeout) {
+         return region.Gather(x, joined, 0, {.absence_timeout = timeout});
+       }},
+      {"AllGather",
+       [](RankRegion& region, const TensorView& x, const TensorView& joined,
+          absl::Duration timeout) {
+         return region.StartAllGather(x, joined, {.absence_timeout = timeout}).status();
+       }},
+      {"AllReduce",
+       [](RankRegion& region, const TensorView& x, const TensorView& joined,
+          absl::Duration timeout) {
+         Batch batch = region.NewBatch();
+         MP_RETURN_IF_ERROR(batch.AllReduce(x, x, {.absence_timeout = absl::Hours(2)}));
+         MP_RETURN_IF_ERROR(batch.AllGather(x, joined, {.absence_timeout = timeout}));
+         return batch.End();
+       }},
+      {"AcquireSlot",
+       [](RankRegion& region, const TensorView&, const TensorView&, absl::Duration timeout) {
+         return region.AcquireSlot({.absence_timeout = timeout});
+       }},
+  };
+  for (const auto& [name, post] : posts) {
+    for (const int seconds : {0, 3, 300}) {  // shorter and longer than the World's
+      for (const bool behind : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(name, " within ", seconds, behind ? " behind another" : ""));
+        SteppedWorld stepped(2, 1, {.absence_timeout = absl::Seconds(30)});
+        ASSERT_OK_AND_ASSIGN(Buffer x, stepped.rank(0).device().Allocate(DType::kF32, {2, 1}));
+        ASSERT_OK_AND_ASSIGN(Buffer joined, stepped.rank(0).device().Allocate(DType::kF32, {2, 2}));
+        RankRegion& region = stepped.region(0);
+        if (behind) {
+          ASSERT_OK(region.AcquireSlot());  // waits as long as the World says
+        }
+        const absl::Status negative = post(region, x.view(), joined.view(), -absl::Seconds(1));
+        EXPECT_THAT(negative,
+                    KindIs(ErrorKind::kInvalidArgument, HasSubstr("absence_timeout -1s")));
+        ASSERT_OK(post(region, x.view(), joined.view(), absl::Seconds(seconds)));
+        ASSERT_OK_AND_ASSIGN(Work last, region.StartAllReduce(x.view(), x.view(),
+                                                              {.absence_timeout = absl::Hours(1)}));
+        EXPECT_THAT(last.Synchronize(),
+                    KindIs(ErrorKind::kAbsentShard, HasSubstr("rank 1 did not come within")));
+        EXPECT_EQ(stepped.clock().Now(), absl::Seconds(behind && seconds > 30 ? 30 : seconds));
+      }
+    }
+  }
+}
+
+TEST(Abs1, TheShortestOfTheRanksDeadlinesHolds) {
+  SKIP_UNLESS(doors_never_wait);
+  SteppedWorld stepped(3, 1, {.absence_timeout = absl::Seconds(30)});
+  ASSERT_OK_AND_ASSIGN(Buffer x, stepped.rank(0).device().Allocate(DType::kF32, {2}));
+  ASSERT_OK_AND_ASSIGN(Buffer y, stepped.rank(1).device().Allocate(DType::kF32, {2}));
+  ASSERT_OK(stepped.region(0).AllReduce(x.view(), x.view(), {.absence_timeout = absl::Hours(1)}));
+  ASSERT_OK(stepped.region(1).AllReduce(y.view(), y.view(), {.absence_timeout = absl::Seconds(2)}));
+  EXPECT_THAT(stepped.Synchronize(0), KindIs(ErrorKind::kAbsentShard, HasSubstr("within 2s")));
+  EXPECT_EQ(stepped.clock().Now(), absl::Seconds(2));
+}
+
 TEST(Abs1, EveryRankThatWaitsIsTold) {
   SKIP_UNLESS(doors_never_wait);
   SteppedWorld stepped(4, 1, {.absence_timeout = absl::Seconds(30)});

@@ -210,7 +210,8 @@ absl::StatusOr<std::vector<Work>> Call::Start(Region& region) const {
     case OpKind::kAllGather:
       return region.StartAllGather(inputs_, outputs, gather_options());
     default:
-      return region.StartAllReduce(inputs_, reduce_options());  // in place only
+      if (spec_.inputs == Inputs::kInPlace) return region.StartAllReduce(inputs_, reduce_options());
+      return region.StartAllReduce(inputs_, outputs, reduce_options());
   }
 }
 

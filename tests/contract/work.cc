@@ -198,11 +198,13 @@ TEST(Work, ThatWentWellStaysWellWhenALaterOneFails) {
 TEST(Work, OfTheOneCallDoorIsOneForEachRank) {
   auto world = NewWorld(3);
   for (const OpKind kind : {OpKind::kAllReduce, OpKind::kGather, OpKind::kAllGather}) {
-    Call call(*world, {.kind = kind, .shape = {2, 4}, .inputs = Inputs::kInPlace});
-    ASSERT_OK_AND_ASSIGN(std::vector<Work> works, call.Start(world->region()));
-    ASSERT_EQ(works.size(), 3u);
-    for (const Work& work : works) EXPECT_OK(work.Synchronize());
-    call.ExpectDone();
+    for (const Inputs inputs : {Inputs::kInPlace, Inputs::kApart}) {
+      Call call(*world, {.kind = kind, .shape = {2, 4}, .inputs = inputs});
+      ASSERT_OK_AND_ASSIGN(std::vector<Work> works, call.Start(world->region()));
+      ASSERT_EQ(works.size(), 3u);
+      for (const Work& work : works) EXPECT_OK(work.Synchronize());
+      call.ExpectDone();
+    }
   }
 }
 

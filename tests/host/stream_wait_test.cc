@@ -44,7 +44,7 @@ TEST(HostStream, TellsWhatAKernelThrows) {
     if (driven) stream->set_driver(sync::ThisThread());
     EXPECT_OK(stream->Launch([] { throw std::runtime_error("boom"); }));
     EXPECT_THAT(stream->Synchronize(),
-                test::KindIs(ErrorKind::kUserException, "a kernel threw: boom"));
+                test::KindIs(ErrorKind::kUserException, "a kernel on a stream threw: boom"));
     EXPECT_OK(stream->Launch([] { throw 42; }));
     EXPECT_THAT(stream->Synchronize(),
                 test::KindIs(ErrorKind::kUserException, HasSubstr("no exception")));
