@@ -265,10 +265,11 @@ TEST(FindDisagreement, LooksAtEveryStepAndThenAtMemory) {
             "Gather f32[2, *] dim=1 root=0: the output of rank 0 has 4 along dimension 1, "
             "the shards together have 2 + 1 = 3");
   operation.parts[3].input_extent = 2;
-  EXPECT_EQ(FindDisagreement(operation, Numbers(2)),
-            "the output of rank 1 at [0x2008, 0x2018) in step 0 and the input of rank 1 at "
-            "[0x2000, 0x2010) in step 0 overlap, and the input is not exactly its own place in the "
-            "output");
+  EXPECT_EQ(
+      FindDisagreement(operation, Numbers(2)),
+      "AllReduce: the output of rank 1 at [0x2008, 0x2018) in step 0 and the input of rank 1 at "
+      "[0x2000, 0x2010) in step 0 overlap, and the input is not exactly its own place in the "
+      "output");
   operation.parts[1].output = at(0x2000);
   EXPECT_EQ(FindDisagreement(operation, Numbers(2)), "");
 }
