@@ -35,6 +35,8 @@ class Backend {
   Device& device(int index) { return DoDevice(index); }
   // The time that deadlines are measured in.
   sync::Clock& clock() { return DoClock(); }
+  // Whether its streams record what they run, in Stream::track() (see mp/trace.h).
+  bool records() const { return DoRecords(); }
 
   // A way to move data among ranks on these devices, in rank order; at least two.
   // InvalidArgument: a device is named twice and the backend cannot have two ranks on one.
@@ -58,6 +60,7 @@ class Backend {
   virtual int DoDeviceCount() const = 0;
   virtual Device& DoDevice(int index) = 0;
   virtual sync::Clock& DoClock() = 0;
+  virtual bool DoRecords() const = 0;
   virtual absl::StatusOr<std::unique_ptr<Communicator>> DoNewCommunicator(
       const std::vector<int>& devices) = 0;
 

@@ -40,10 +40,11 @@ absl::StatusOr<std::shared_ptr<Group>> Group::Create(
   for (const auto& member : group->members_) {
     devices.push_back(member->device->index());
     MP_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, member->device->NewStream());
-    stream->set_name(
-        absl::StrCat("rank ", member->id, "'s stream of Region \"", group->name(), "\""));
+    member->Adopt(*stream, absl::StrCat("stream of Region \"", group->name(), "\""));
     group->comm_streams_.push_back(std::move(stream));
   }
+  WorldTrace* const trace = group->member(0).trace;
+  if (trace != nullptr) group->traced_name_ = trace->NewRegion(group->name());
   if (group->size() > 1) {
     MP_ASSIGN_OR_RETURN(group->communicator_, group->backend_->NewCommunicator(devices));
   }
@@ -179,6 +180,7 @@ Operation* Group::NewOperation() {
   }
   if (free_.empty()) {
     operations_.push_back(communicator_->NewOperation(*this));
+    operations_.back()->traced_region = traced_name_;
     free_.reserve(operations_.size());
     free_.push_back(operations_.back().get());
   }

@@ -156,6 +156,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   const std::vector<std::shared_ptr<RankState>> members_;
   std::vector<int> ranks_;  // their numbers
   const GroupOptions options_;
+  const std::string* traced_name_ = nullptr;    // null where the World is not traced
   std::unique_ptr<Communicator> communicator_;  // null for one rank
   std::vector<std::unique_ptr<Stream>> comm_streams_;
 

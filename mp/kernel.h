@@ -6,6 +6,7 @@
 //     float by;
 //     void operator()() const;                                 // the host body
 //     absl::Status LaunchOn(const mp::NativeStream& s) const;  // optional: queues it on s.handle
+//     static constexpr char kName[] = "Scale";                 // optional: its name in traces
 //   };
 //   MP_RETURN_IF_ERROR(rank.stream().Launch(Scale{x, 2}));
 //
@@ -20,6 +21,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "mp/base/status.h"
 
 namespace mp {
@@ -34,8 +36,10 @@ class Kernel {
  public:
   template <typename F, typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, Kernel>>>
   Kernel(F body)  // NOLINT: any such object is a kernel
-      : launcher_(LauncherOf(body)), host_(HostOf(std::move(body))) {}
+      : launcher_(LauncherOf(body)), host_(HostOf(std::move(body))), name_(NameOf<F>()) {}
 
+  // The object's kName; "kernel" where it has none.
+  absl::string_view name() const { return name_; }
   // Runs the host body.
   absl::Status RunOnHost() const { return host_(); }
   // Queues the work on a native stream.  Unsupported where the object has no launcher.
@@ -61,9 +65,18 @@ class Kernel {
       return nullptr;
     }
   }
+  template <typename F>
+  static constexpr absl::string_view NameOf() {
+    if constexpr (requires { absl::string_view(F::kName); }) {
+      return F::kName;
+    } else {
+      return "kernel";
+    }
+  }
 
   std::function<absl::Status(const NativeStream&)> launcher_;
   std::function<absl::Status()> host_;
+  absl::string_view name_;
 };
 
 }  // namespace mp

@@ -7,6 +7,7 @@
 #define MP_OPERATION_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -14,6 +15,7 @@
 #include "mp/dtype.h"
 #include "mp/stream.h"
 #include "mp/tensor.h"
+#include "mp/trace.h"
 
 namespace mp {
 
@@ -75,12 +77,18 @@ class Operation {
   std::vector<Descriptor> steps;
   std::vector<Part> parts;
   std::vector<Stream*> streams;  // streams[peer]: where the peer's part stands
+  // Its Region's name in the trace; null where nothing is recorded, else all of its streams record.
+  const std::string* traced_region = nullptr;
 
   int step_count() const { return static_cast<int>(steps.size()); }
   absl::Span<const Part> step_parts(int step) const {
     return absl::MakeConstSpan(parts).subspan(static_cast<size_t>(step * world_size),
                                               static_cast<size_t>(world_size));
   }
+
+  // What a trace says of it, times and bytes left out; and of the part of `peer`, times left out.
+  Span Outline() const;
+  Span SpanOf(int peer) const;
 
   // The scheduler's own, guarded by its Order ---------------------------------------------------
   struct Differing {

@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "mp/base/ring_queue.h"
 #include "mp/base/sync.h"
 #include "mp/device.h"
 #include "mp/stream.h"
+#include "mp/trace.h"
 
 namespace mp {
 
@@ -39,6 +41,14 @@ struct RankState {
   std::unique_ptr<Stream> stream;
   // The thread that drives the rank, by sync::ThisThread; 0 for none.
   sync::Atomic<uint64_t> driver{0};
+  WorldTrace* trace = nullptr;  // null where the World is not traced
+
+  // Makes a new stream this rank's: gives it a name ("compute stream") and, where the World is
+  // traced, a Track.
+  void Adopt(Stream& new_stream, absl::string_view name) const {
+    new_stream.set_name(absl::StrCat("rank ", id, "'s ", name));
+    if (trace != nullptr) new_stream.set_track(&trace->NewTrack(id, name));
+  }
 
   // Guarded by the Order's mutex.
   RingQueue<Pending> pending;  // in the order of the posts, over all Groups

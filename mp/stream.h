@@ -29,6 +29,7 @@
 namespace mp {
 
 class Stream;
+class Track;
 
 // A mark in a stream: the work queued before it.  A value, copied freely; a default one is done.
 struct Event {
@@ -101,6 +102,9 @@ class Stream {
   void set_name(std::string name) { name_ = std::move(name); }
   const std::string& name() const { return name_; }
   void set_watch(StallWatch* watch) { watch_.store(watch, sync::kRelaxed); }
+  // Where it records what it runs; null for nowhere.  Set before anything is queued.
+  void set_track(Track* track) { track_ = track; }
+  Track* track() const { return track_; }
 
  protected:
   Stream() = default;
@@ -127,6 +131,7 @@ class Stream {
   std::string name_ = "a stream";
   sync::Atomic<StallWatch*> watch_{nullptr};
   sync::Atomic<uint64_t> driver_{0};
+  Track* track_ = nullptr;
   sync::Atomic<bool> has_error_{false};
   sync::Mutex mutex_;
   Failure error_;  // guarded by mutex_

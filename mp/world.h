@@ -34,6 +34,7 @@
 
 namespace mp {
 
+class Trace;
 class World;
 class WorldState;
 struct RankState;
@@ -60,6 +61,11 @@ struct WorldOptions {
   // Gets one line for each warning; nothing is written anywhere without it.  Any thread.  It may
   // ask mp, but not wait for it.
   std::function<void(absl::string_view)> log;
+  // Where all its streams record what they run (mp/trace.h); null for nowhere, which costs nothing.
+  // Several Worlds may share one.
+  std::shared_ptr<Trace> trace;
+  // What the trace calls it; by default "World 1" and so on.
+  std::string name;
 };
 
 // One rank as its own thread sees it.
@@ -118,6 +124,7 @@ class Attachment {
 class World {
  public:
   // InvalidArgument: no device, one that the Backend does not have, an option out of range.
+  // Unsupported: a trace on a Backend that does not record.
   // DeviceError: no memory or no thread; nothing is left behind and Create may be called again.
   static absl::StatusOr<std::unique_ptr<World>> Create(std::shared_ptr<Backend> backend,
                                                        const WorldOptions& options = {});

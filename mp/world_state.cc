@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "mp/base/check.h"
 #include "mp/base/status.h"
+#include "mp/trace.h"
 
 namespace mp {
 // --- beginning and end -------------------------------------------------------------------------
@@ -19,8 +20,12 @@ absl::Status WorldState::CheckOptions() const {
   MP_RETURN_IF_ERROR(check(options_.absence_timeout, "absence_timeout"));
   MP_RETURN_IF_ERROR(check(options_.absence_warning, "absence_warning"));
   MP_RETURN_IF_ERROR(check(options_.close_timeout, "close_timeout"));
-  if (options_.max_lead >= 1) return absl::OkStatus();
-  return InvalidArgument("World: max_lead ", options_.max_lead, " must be at least 1");
+  if (options_.max_lead < 1) {
+    return InvalidArgument("World: max_lead ", options_.max_lead, " must be at least 1");
+  }
+  if (options_.trace == nullptr || backend_->records()) return absl::OkStatus();
+  return Unsupported("World: streams of the ", backend_->name(),
+                     " backend do not record what they run; make the World without a trace");
 }
 
 absl::Status WorldState::Init(World& world) {
@@ -45,6 +50,10 @@ absl::Status WorldState::InitRanks() {
   for (int i = 0; options_.devices.empty() && i < backend_->device_count(); ++i) {
     devices.push_back(i);
   }
+  WorldTrace* trace = nullptr;
+  if (options_.trace != nullptr) {
+    trace = &options_.trace->NewWorld(options_.name, backend_->clock());
+  }
   for (size_t id = 0; id < devices.size(); ++id) {
     const int index = devices[id];
     if (index < 0 || index >= backend_->device_count()) {
@@ -55,7 +64,8 @@ absl::Status WorldState::InitRanks() {
     rank->id = static_cast<int>(id);
     rank->device = &backend_->device(index);
     MP_ASSIGN_OR_RETURN(rank->stream, rank->device->NewStream());
-    rank->stream->set_name(absl::StrCat("rank ", id, "'s compute stream"));
+    rank->trace = trace;
+    rank->Adopt(*rank->stream, "compute stream");
     ranks_.push_back(std::move(rank));
   }
   join_counts_.resize(ranks_.size());
@@ -249,7 +259,7 @@ absl::StatusOr<std::shared_ptr<Group>> WorldState::JoinGroup(int id, const std::
 absl::StatusOr<Stream*> WorldState::NewStream(int id) {
   MP_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, rank(id).device->NewStream());
   sync::MutexLock lock(mutex_);
-  stream->set_name(absl::StrCat("rank ", id, "'s stream ", rank(id).more_streams.size()));
+  rank(id).Adopt(*stream, absl::StrCat("stream ", rank(id).more_streams.size()));
   rank(id).more_streams.push_back(std::move(stream));
   return rank(id).more_streams.back().get();
 }

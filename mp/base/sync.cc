@@ -115,4 +115,13 @@ int CoreCount() {
   return std::max(1, CPU_COUNT(&set));
 }
 
+void LimitCores(int count) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return;
+  for (size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set) && --count < 0) CPU_CLR(core, &set);
+  }
+  sched_setaffinity(0, sizeof set, &set);
+}
+
 }  // namespace mp::sync

@@ -170,6 +170,10 @@ uint32_t ThisThreadSlot();
 // The number of cores that this process may run on.
 int CoreCount();
 
+// Keeps the calling thread, and threads that it makes from now on, to the first `count` of the
+// cores that it may run on.
+void LimitCores(int count);
+
 }  // namespace mp::sync
 
 #endif  // MP_BASE_SYNC_H_

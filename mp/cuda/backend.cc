@@ -35,6 +35,7 @@ class CudaBackend final : public Backend {
   int DoDeviceCount() const override { return static_cast<int>(devices_.size()); }
   mp::Device& DoDevice(int index) override { return *devices_[static_cast<size_t>(index)]; }
   sync::Clock& DoClock() override { return clock_; }
+  bool DoRecords() const override { return false; }
   absl::StatusOr<std::unique_ptr<Communicator>> DoNewCommunicator(
       const std::vector<int>& devices) override {
     std::vector<Device*> members;

@@ -75,6 +75,7 @@ class HostBackend : public Backend {
   int DoDeviceCount() const override { return static_cast<int>(devices_.size()); }
   Device& DoDevice(int index) override { return *devices_[static_cast<size_t>(index)]; }
   sync::Clock& DoClock() override { return clock_; }
+  bool DoRecords() const override { return true; }
   absl::StatusOr<std::unique_ptr<Communicator>> DoNewCommunicator(
       const std::vector<int>& devices) override {
     return std::make_unique<HostCommunicator>(*executor_, static_cast<int>(devices.size()));

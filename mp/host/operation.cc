@@ -22,6 +22,7 @@ HostOperation::HostOperation(Executor& executor, Retirer& retirer, int ranks)
     : executor_(executor),
       retirer_(retirer),
       places_(std::make_unique<Place[]>(static_cast<size_t>(ranks))),
+      came_(std::make_unique<absl::Duration[]>(static_cast<size_t>(ranks))),
       missing_(ranks + 1) {
   world_size = ranks;
   streams.resize(static_cast<size_t>(ranks));
@@ -41,13 +42,16 @@ void HostOperation::Arrive(int peer) {
 }
 
 void HostOperation::ArriveAll() {
+  if (traced_region != nullptr) std::fill_n(came_.get(), world_size, TimeOn(0));
   Strands strands;
   Execute(strands);
   HostStream::RunAll(strands, false);
 }
 
 void HostOperation::Reach(int peer, Strands& strands) {
+  if (traced_region != nullptr) came_[static_cast<size_t>(peer)] = TimeOn(peer);
   if (place(peer).presence.exchange(Presence::kWaits, sync::kAcqRel) == Presence::kLetGo) {
+    if (traced_region != nullptr) RecordDropped(peer);
     stream(peer).Resume(strands);
     PassDropped();
     return;
@@ -69,6 +73,7 @@ void HostOperation::Drop() {
     if (!place(peer).entered) continue;
     if (place(peer).presence.exchange(Presence::kLetGo, sync::kAcqRel) == Presence::kWaits) {
       ++waiting;
+      if (traced_region != nullptr) RecordDropped(peer);
       stream(peer).ResumeElsewhere();
       PassDropped();
     }
@@ -91,6 +96,7 @@ int64_t HostOperation::TotalBytes() const {
 }
 
 void HostOperation::Execute(Strands& strands) {
+  if (traced_region != nullptr) ready_ = TimeOn(0);
   const int64_t bytes = TotalBytes();
   const bool alone =
       bytes < kAloneBytes || (bytes < kAloneBytesAsleep && !executor_.somebody_waits_awake());
@@ -124,6 +130,7 @@ void HostOperation::Run() {
 }
 
 void HostOperation::Complete(Strands& strands) {
+  if (traced_region != nullptr) Record();  // while all strands are left here
   missing_.store(world_size + 1, sync::kRelaxed);
   for (int peer = 0; peer < world_size; ++peer) {
     place(peer).presence.store(Presence::kComing, sync::kRelaxed);
@@ -131,6 +138,28 @@ void HostOperation::Complete(Strands& strands) {
   }
   for (int peer = 0; peer < world_size; ++peer) stream(peer).Resume(strands);
   retirer_.Retire(*this);
+}
+
+// --- the trace ---------------------------------------------------------------------------------
+
+void HostOperation::Record() {
+  const absl::Duration end = TimeOn(0);
+  for (int peer = 0; peer < world_size; ++peer) {
+    Span span = SpanOf(peer);
+    span.begin = came_[static_cast<size_t>(peer)];
+    span.ready = ready_;
+    span.end = end;
+    stream(peer).track()->Add(span);
+  }
+}
+
+// Where ranks disagree its kind is that of the first post.  The parts may be half written.
+void HostOperation::RecordDropped(int peer) {
+  Span span = Outline();
+  span.dropped = true;
+  span.begin = came_[static_cast<size_t>(peer)];
+  span.ready = span.end = TimeOn(peer);
+  stream(peer).track()->Add(span);
 }
 
 }  // namespace mp::host

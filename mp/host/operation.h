@@ -8,11 +8,13 @@
 #include <memory>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "mp/base/sync.h"
 #include "mp/communicator.h"
 #include "mp/host/executor.h"
 #include "mp/host/stream.h"
 #include "mp/operation.h"
+#include "mp/trace.h"
 
 namespace mp::host {
 
@@ -43,6 +45,11 @@ class HostOperation final : public Operation, private Job, private Runnable {
   }
   Place& place(int peer) { return places_[static_cast<size_t>(peer)]; }
 
+  // What the trace gets, where there is one.
+  absl::Duration TimeOn(int peer) const { return stream(peer).track()->Now(); }
+  void Record();
+  void RecordDropped(int peer);
+
   void Execute(Strands& strands);
   void Complete(Strands& strands);
   void PassDropped();
@@ -55,6 +62,9 @@ class HostOperation final : public Operation, private Job, private Runnable {
   Executor& executor_;
   Retirer& retirer_;
   std::unique_ptr<Place[]> places_;
+  // For the trace: when each strand came to its place, its owner's; when all had.
+  std::unique_ptr<absl::Duration[]> came_;
+  absl::Duration ready_;
   // Strands that have not come, and one more until the ranks have agreed.
   alignas(sync::kApartBytes) sync::Atomic<int> missing_;
   // After a drop: places that their strands have not passed, and one more until Drop returns.

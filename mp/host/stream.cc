@@ -10,11 +10,13 @@
 #include "mp/host/kernels/fold.h"
 #include "mp/host/kernels/fp_mode.h"
 #include "mp/host/operation.h"
+#include "mp/trace.h"
 
 namespace mp::host {
 namespace {
 
 struct CopyKernel {
+  static constexpr char kName[] = "Copy";
   TensorView source, target;
   void operator()() const {
     if (source.size_bytes() == 0 || source.data() == target.data()) return;
@@ -24,6 +26,7 @@ struct CopyKernel {
 };
 
 struct ScaleKernel {
+  static constexpr char kName[] = "Scale";
   TensorView source, target;
   double factor;
   void operator()() const {
@@ -130,6 +133,16 @@ absl::Status HostStream::DoWait(const Event& event) {
 // --- running ---------------------------------------------------------------------------------
 
 void HostStream::Compute(const Kernel& kernel) {
+  if (track() == nullptr) return RunKernel(kernel);
+  Span span;
+  span.name = kernel.name();
+  span.begin = span.ready = track()->Now();
+  RunKernel(kernel);
+  span.end = track()->Now();
+  track()->Add(span);
+}
+
+void HostStream::RunKernel(const Kernel& kernel) {
   Failure failure;
   try {
     const absl::Status status = kernel.RunOnHost();

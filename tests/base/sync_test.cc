@@ -176,5 +176,24 @@ TEST(ThisThread, IsAnotherNumberOnEveryThread) {
   EXPECT_GE(CoreCount(), 1);
 }
 
+TEST(LimitCores, HoldsForThreadsMadeAfterwards) {
+  const int all = CoreCount();
+  int limited = 0, of_child = 0;
+  auto thread = Thread::Start("limited", [&] {
+    LimitCores(all + 1);
+    EXPECT_EQ(CoreCount(), all);
+    LimitCores(1);
+    limited = CoreCount();
+    auto child = Thread::Start("child", [&] { of_child = CoreCount(); });
+    ASSERT_OK(child);
+    child->Join();
+  });
+  ASSERT_OK(thread);
+  thread->Join();
+  EXPECT_EQ(limited, 1);
+  EXPECT_EQ(of_child, 1);
+  EXPECT_EQ(CoreCount(), all);
+}
+
 }  // namespace
 }  // namespace mp::sync

@@ -51,6 +51,8 @@ struct BackendUnderTest {
   bool doors_never_wait = true;
   // Queued work runs though nobody waits for it.
   bool runs_unwatched = true;
+  // Streams record what they run (mp/trace.h).
+  bool records = true;
   // Several ranks may have one device.
   bool shares_devices = true;
 };

@@ -13,6 +13,7 @@
 
 #include "mp/base/status.h"
 #include "mp/region.h"
+#include "mp/trace.h"
 #include "mp/world.h"
 
 namespace mp {
@@ -28,6 +29,12 @@ class RegionSpike : public SpikeTest {
     return *std::move(world);
   }
 };
+
+TEST_P(RegionSpike, ATraceIsRefusedWhereStreamsDoNotRecord) {
+  const auto world = World::Create(backend_, {.trace = std::make_shared<Trace>()});
+  EXPECT_EQ(KindOf(world.status()), GetParam().cuda ? ErrorKind::kUnsupported : ErrorKind::kNone)
+      << world.status();
+}
 
 TEST_P(RegionSpike, RankDoor) {
   const auto world = NewWorld();

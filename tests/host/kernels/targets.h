@@ -31,7 +31,7 @@ inline std::string TargetTestName(const testing::TestParamInfo<int64_t>& instanc
 
 #define MP_INSTANTIATE_ON_EVERY_TARGET(suite)                                                      \
   INSTANTIATE_TEST_SUITE_P(Targets, suite, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()), \
-                           TargetTestName)
+                           ::mp::host::TargetTestName)
 
 }  // namespace mp::host
 

@@ -6,13 +6,13 @@
 // but for one exact product, so the thread's floating-point mode has no say.
 //
 // Threads. Pure functions.
-#ifndef MP_HOST_KERNELS_FLOAT16_H_
-#define MP_HOST_KERNELS_FLOAT16_H_
+#ifndef MP_BASE_FLOAT16_H_
+#define MP_BASE_FLOAT16_H_
 
 #include <bit>
 #include <cstdint>
 
-namespace mp::host {
+namespace mp {
 
 // IEEE binary16: 1 sign, 5 exponent and 10 mantissa bits.
 constexpr float F16ToF32(uint16_t f16) {
@@ -60,6 +60,6 @@ constexpr uint16_t F32ToBF16(float f32) {
   return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-}  // namespace mp::host
+}  // namespace mp
 
-#endif  // MP_HOST_KERNELS_FLOAT16_H_
+#endif  // MP_BASE_FLOAT16_H_

@@ -2,7 +2,7 @@
 // pattern to f32 and back; every midpoint between neighbours, where rounding to even decides, and
 // the f32 next to it on both sides; the ends of both ranges; a million random f32.  NaN keeps its
 // sign, becomes quiet and keeps its upper payload.
-#include "mp/host/kernels/float16.h"
+#include "mp/base/float16.h"
 
 #include <bit>
 #include <cmath>
