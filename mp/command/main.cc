@@ -26,6 +26,7 @@ constexpr int kWrongUsage = 2;
 
 constexpr char kFooter[] =
     "Examples:\n"
+    "  mp embed --query='a happy person' lines.txt\n"
     "  mp gather --out=full.npy s0.npy s1.npy s2.npy s3.npy\n"
     "  mp reduce --op=sum --out=sum.npy p0.npy p1.npy\n"
     "  mp gather --help\n"
@@ -69,7 +70,8 @@ int Main(int argc, char** argv) {
   CLI::App app("Tensor-parallel operations: one process, a rank for each file or device.", "mp");
   app.set_version_flag("--version", std::string("mp ") + kVersion);
   app.footer(kFooter);
-  const std::vector<Command> commands = {AddGather(app), AddReduce(app), AddInfo(app)};
+  const std::vector<Command> commands = {AddEmbed(app), AddGather(app), AddReduce(app),
+                                         AddInfo(app)};
   const auto chosen = [&]() -> const Command* {
     for (const Command& command : commands) {
       if (command.app->parsed()) return &command;

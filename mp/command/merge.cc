@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "mp/base/status.h"
 #include "mp/base/sync.h"
 #include "mp/command/execute.h"
@@ -150,7 +151,7 @@ absl::Status RunJob(const std::string& command, const MergeOptions& options, con
       World::Create(std::move(backend), {.absence_timeout = absl::InfiniteDuration()}));
   const int64_t bytes = TotalBytes(job);
   Progress progress(
-      command, bytes,
+      command, bytes, absl::StrFormat("%.0f MB", static_cast<double>(bytes) / 1e6),
       !options.quiet && (bytes >= kBytesWithBar || job.steps.size() >= kTensorsWithBar));
   MP_RETURN_IF_ERROR(Execute(job, *world, progress));
   return world->Close();

@@ -10,10 +10,11 @@ namespace mp::command {
 
 constexpr int kWidth = 40;
 
-Progress::Progress(absl::string_view label, int64_t total_bytes, bool wanted)
+Progress::Progress(absl::string_view label, int64_t total, absl::string_view whole, bool wanted)
     : label_(label),
-      total_(total_bytes),
-      shown_(wanted && total_bytes > 0 && isatty(STDERR_FILENO) == 1) {
+      total_(total),
+      whole_(whole),
+      shown_(wanted && total > 0 && isatty(STDERR_FILENO) == 1) {
   if (shown_) Draw(0);
 }
 
@@ -21,8 +22,8 @@ Progress::~Progress() {
   if (shown_) std::fputs("\r\x1b[K", stderr);
 }
 
-void Progress::Add(int64_t bytes) {
-  done_ += bytes;
+void Progress::Add(int64_t amount) {
+  done_ += amount;
   const auto percent =
       static_cast<int64_t>(100 * static_cast<double>(done_) / static_cast<double>(total_));
   if (shown_ && percent != drawn_) Draw(percent);
@@ -32,8 +33,7 @@ void Progress::Draw(int64_t percent) {
   drawn_ = percent;
   const auto filled = static_cast<size_t>(kWidth * percent / 100);
   const std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
-  absl::FPrintF(stderr, "\rmp %s [%s] %3d%% of %.0f MB", label_, bar, percent,
-                static_cast<double>(total_) / 1e6);
+  absl::FPrintF(stderr, "\rmp %s [%s] %3d%% of %s", label_, bar, percent, whole_);
   std::fflush(stderr);
 }
 

@@ -38,7 +38,7 @@ std::string Program() {
     const rlimit limits = {limit, limit};
     setrlimit(RLIMIT_FSIZE, &limits);
   }
-  dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+  dup2(open(options.in.c_str(), O_RDONLY), STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
   if (chdir(folder.c_str()) == 0) execv(argv[0], argv.data());

@@ -25,6 +25,7 @@ struct RunOptions {
   int64_t largest_file = -1;  // bytes (RLIMIT_FSIZE); none by default
   bool terminal = false;      // stderr is a terminal
   std::string out = "";       // where stdout goes, captured by default
+  std::string in = "/dev/null";
 };
 
 class CommandTest : public testing::Test {
