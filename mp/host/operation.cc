@@ -42,14 +42,14 @@ void HostOperation::Arrive(int peer) {
 }
 
 void HostOperation::ArriveAll() {
-  if (traced_region != nullptr) std::fill_n(came_.get(), world_size, TimeOn(0));
+  for (int peer = 0; traced_region != nullptr && peer < world_size; ++peer) NoteThatCame(peer);
   Strands strands;
   Execute(strands);
   HostStream::RunAll(strands, false);
 }
 
 void HostOperation::Reach(int peer, Strands& strands) {
-  if (traced_region != nullptr) came_[static_cast<size_t>(peer)] = TimeOn(peer);
+  if (traced_region != nullptr) NoteThatCame(peer);
   if (place(peer).presence.exchange(Presence::kWaits, sync::kAcqRel) == Presence::kLetGo) {
     if (traced_region != nullptr) RecordDropped(peer);
     stream(peer).Resume(strands);
@@ -96,7 +96,7 @@ int64_t HostOperation::TotalBytes() const {
 }
 
 void HostOperation::Execute(Strands& strands) {
-  if (traced_region != nullptr) ready_ = TimeOn(0);
+  if (traced_region != nullptr) NoteThatAllCame();
   const int64_t bytes = TotalBytes();
   const bool alone =
       bytes < kAloneBytes || (bytes < kAloneBytesAsleep && !executor_.somebody_waits_awake());
@@ -141,6 +141,10 @@ void HostOperation::Complete(Strands& strands) {
 }
 
 // --- the trace ---------------------------------------------------------------------------------
+
+void HostOperation::NoteThatCame(int peer) { came_[static_cast<size_t>(peer)] = TimeOn(peer); }
+
+void HostOperation::NoteThatAllCame() { ready_ = TimeOn(0); }
 
 void HostOperation::Record() {
   const absl::Duration end = TimeOn(0);

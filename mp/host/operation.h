@@ -45,10 +45,12 @@ class HostOperation final : public Operation, private Job, private Runnable {
   }
   Place& place(int peer) { return places_[static_cast<size_t>(peer)]; }
 
-  // What the trace gets, where there is one.
+  // What the trace gets, where there is one; out of the way of operations that have none.
+  [[gnu::cold]] void NoteThatCame(int peer);
+  [[gnu::cold]] void NoteThatAllCame();
+  [[gnu::cold]] void Record();
+  [[gnu::cold]] void RecordDropped(int peer);
   absl::Duration TimeOn(int peer) const { return stream(peer).track()->Now(); }
-  void Record();
-  void RecordDropped(int peer);
 
   void Execute(Strands& strands);
   void Complete(Strands& strands);
@@ -62,7 +64,7 @@ class HostOperation final : public Operation, private Job, private Runnable {
   Executor& executor_;
   Retirer& retirer_;
   std::unique_ptr<Place[]> places_;
-  // For the trace: when each strand came to its place, its owner's; when all had.
+  // For the trace: when each strand came to its place, its owner's; and when all had.
   std::unique_ptr<absl::Duration[]> came_;
   absl::Duration ready_;
   // Strands that have not come, and one more until the ranks have agreed.

@@ -133,7 +133,10 @@ absl::Status HostStream::DoWait(const Event& event) {
 // --- running ---------------------------------------------------------------------------------
 
 void HostStream::Compute(const Kernel& kernel) {
-  if (track() == nullptr) return RunKernel(kernel);
+  track() == nullptr ? RunKernel(kernel) : RecordKernel(kernel);
+}
+
+void HostStream::RecordKernel(const Kernel& kernel) {
   Span span;
   span.name = kernel.name();
   span.begin = span.ready = track()->Now();

@@ -105,6 +105,7 @@ class HostStream : public Stream, private Runnable {
   bool RunOne(Work work, Strands& strands);  // false where the strand is left waiting
   void Compute(const Kernel& kernel);
   void RunKernel(const Kernel& kernel);
+  [[gnu::cold]] void RecordKernel(const Kernel& kernel);  // runs it, and leaves its Span
   bool DoFull() const override { return Pending(state_.load(sync::kRelaxed)) > kMostPending; }
   absl::Status CheckRoom() const;
   // Registers `stream` to be resumed at `position`; false where that is passed already.

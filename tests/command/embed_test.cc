@@ -173,7 +173,10 @@ TEST_F(EmbedTest, ManyLinesInSmallBatches) {
   std::string lines;
   for (int i = 0; i < 500; ++i) absl::StrAppend(&lines, std::string(1 + i % 7, 'a'), " b\n");
   folder().Write("many.txt", lines);
-  Run(With({"--out=small.npy", "--batch=1", "--ranks=3", "many.txt"}));
+  const Result shown =
+      Run(With({"--out=small.npy", "--batch=1", "--ranks=3", "many.txt"}), {.terminal = true});
+  EXPECT_THAT(shown.err, HasSubstr("\rmp embed [...................."));
+  EXPECT_THAT(shown.err, HasSubstr("% of 500 lines\r\x1b[Kmp embed: 500 sentences"));
   Run(With({"--out=large.npy", "--batch=100000", "many.txt"}));
   const auto small = files::Values<float>(NpyData("small.npy"));
   const auto large = files::Values<float>(NpyData("large.npy"));
