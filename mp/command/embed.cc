@@ -62,6 +62,8 @@ struct EmbedOptions {
   bool force = false;
   bool json = false;
   bool quiet = false;
+  std::vector<const CLI::Option*> texts;  // those that are nothing when they are empty
+  const CLI::Option* top_given = nullptr;
 };
 
 // Where tools/mp puts the model that it fetches.
@@ -83,19 +85,51 @@ int Threads(const EmbedOptions& options) {
 
 int Ranks(const EmbedOptions& options, const model::EncoderConfig& config) {
   return options.ranks.value_or(
-      static_cast<int>(std::min<int64_t>(Threads(options), config.heads)));
+      static_cast<int>(std::min<int64_t>(Threads(options), model::MostRanks(config))));
+}
+
+// The folder that a file is in, and its name there: what two paths to one file have in common,
+// also where there is no such file yet.
+std::pair<std::optional<files::FileId>, std::string> PlaceOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {files::FileIdOf("."), path};
+  return {files::FileIdOf(path.substr(0, slash + 1)), path.substr(slash + 1)};
+}
+
+bool AreOneFile(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return false;
+  const auto first = files::FileIdOf(a), second = files::FileIdOf(b);
+  return a == b || (first.has_value() && first == second) || PlaceOf(a) == PlaceOf(b);
+}
+
+absl::Status CheckPaths(const EmbedOptions& options) {
+  if (!options.out.empty() && !absl::EndsWith(options.out, ".npy")) {
+    return InvalidArgument("--out=", Printable(options.out), ": the name must end in .npy");
+  }
+  if (AreOneFile(options.out, options.trace)) {
+    return InvalidArgument("--out=", Printable(options.out),
+                           " and --trace=", Printable(options.trace), " are one file");
+  }
+  for (const std::string& path : {options.out, options.trace}) {
+    if (!AreOneFile(path, options.file)) continue;
+    return InvalidArgument(Printable(path), " would replace the input ", Printable(options.file));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Check(const EmbedOptions& options) {
   if (options.json && options.quiet) {
     return InvalidArgument("--json and --quiet exclude each other");
   }
-  if (!options.out.empty() && !absl::EndsWith(options.out, ".npy")) {
-    return InvalidArgument("--out=", Printable(options.out), ": the name must end in .npy");
+  for (const CLI::Option* option : options.texts) {
+    if (option->count() > 0 && option->as<std::string>().empty()) {
+      return InvalidArgument(option->get_name(), " is given, and empty");
+    }
   }
-  if (!options.out.empty() && options.out == options.trace) {
-    return InvalidArgument("--out and --trace name one file, ", Printable(options.out));
+  if (options.top_given->count() > 0 && options.query.empty()) {
+    return InvalidArgument("--top is for the lines nearest to --query, which is not given");
   }
+  MP_RETURN_IF_ERROR(CheckPaths(options));
   // A model that cannot be read is no wrong usage: the work finds it.
   const auto config = model::LoadConfig(options.model);
   if (!config.ok() || !options.ranks.has_value()) return absl::OkStatus();
@@ -233,7 +267,8 @@ absl::Status Run(const EmbedOptions& options) {
   const std::string result = ResultText(options, report, encoded, lines, rows, query);
   MP_RETURN_IF_ERROR(Commit(options, *trace, rows));
   std::fwrite(result.data(), 1, result.size(), stdout);  // main.cc looks for errors of stdout
-  if (options.json || options.quiet) return absl::OkStatus();
+  const bool printed = std::fflush(stdout) == 0;
+  if (!printed || options.json || options.quiet) return absl::OkStatus();
   const std::string closing = EmbedReportText(report, encoded);
   std::fwrite(closing.data(), 1, closing.size(), stderr);
   return absl::OkStatus();
@@ -246,8 +281,13 @@ Command AddEmbed(CLI::App& app) {
   options->model = DefaultModel();
   CLI::App* embed = app.add_subcommand("embed", kDescription);
   embed->footer(kFooter);
-  embed->add_option("FILE", options->file, "Lines of UTF-8 text; stdin by default, or for -");
-  embed->add_option("--model", options->model, "The folder of the model")
+  const auto text = [&](const char* name, std::string& value, const char* description) {
+    CLI::Option* option = embed->add_option(name, value, description);
+    options->texts.push_back(option);
+    return option;
+  };
+  text("FILE", options->file, "Lines of UTF-8 text; stdin by default, or for -");
+  text("--model", options->model, "The folder of the model")
       ->type_name("DIR")
       ->capture_default_str();
   embed
@@ -262,18 +302,12 @@ Command AddEmbed(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 20))
       ->type_name("TOKENS")
       ->capture_default_str();
-  embed
-      ->add_option("--out", options->out, "Write the embeddings, f32 [lines, hidden], to this .npy")
+  text("--out", options->out, "Write the embeddings, f32 [lines, hidden], to this .npy")
       ->type_name("FILE");
-  embed->add_option("--query", options->query, "Print the lines nearest to this text")
-      ->type_name("TEXT");
-  embed->add_option("--top", options->top, "How many of them")
-      ->check(CLI::Range(1, 1 << 30))
-      ->type_name("K")
-      ->capture_default_str();
-  embed
-      ->add_option("--trace", options->trace,
-                   "Write what ran when, as Chrome trace events, to this file")
+  text("--query", options->query, "Print the lines nearest to this text")->type_name("TEXT");
+  options->top_given = embed->add_option("--top", options->top, "How many of them");
+  embed->get_option("--top")->check(CLI::Range(1, 1 << 30))->type_name("K")->capture_default_str();
+  text("--trace", options->trace, "Write what ran when, as Chrome trace events, to this file")
       ->type_name("FILE");
   embed->add_flag("--force", options->force, "Replace files that exist");
   embed->add_option("--backend", options->backend, "Where to run: auto, host or cuda")

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "mp/base/status.h"
 #include "mp/files/printable.h"
@@ -23,18 +25,22 @@ absl::StatusOr<std::string> ReadAll(const std::string& path) {
     if (!file.valid()) return files::SystemError(errno, path, "cannot be opened");
   }
   const int number = is_stdin ? STDIN_FILENO : file.number();
+  const std::string name = is_stdin ? "stdin" : path;
   constexpr size_t kChunk = size_t{1} << 20;
   std::string text;
   while (true) {
     const size_t size = text.size();
-    text.resize(size + kChunk);
+    try {
+      text.resize(size + kChunk);
+    } catch (const std::bad_alloc&) {
+      return MakeError(ErrorKind::kDeviceError, absl::StrCat(files::Printable(name), ": no memory ",
+                                                             "for more than ", size, " bytes"));
+    }
     const ssize_t count = read(number, text.data() + size, kChunk);
     const int error = errno;
     text.resize(size + static_cast<size_t>(std::max<ssize_t>(count, 0)));
     if (count == 0) return text;
-    if (count < 0 && error != EINTR) {
-      return files::SystemError(error, is_stdin ? "stdin" : path, "cannot be read");
-    }
+    if (count < 0 && error != EINTR) return files::SystemError(error, name, "cannot be read");
   }
 }
 

@@ -30,6 +30,11 @@ absl::Status CheckTarget(const std::string& path, bool force) {
   if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
     return InvalidArgument(Printable(path), ": is not a regular file and is not replaced");
   }
+  struct stat target;
+  if (S_ISLNK(info.st_mode) && stat(path.c_str(), &target) == 0 && !S_ISREG(target.st_mode)) {
+    return InvalidArgument(Printable(path),
+                           ": leads to what is not a regular file and is not replaced");
+  }
   if (force) return absl::OkStatus();
   return absl::AlreadyExistsError(
       absl::StrCat(Printable(path), ": exists already; --force replaces it"));

@@ -24,7 +24,7 @@
 namespace mp::files {
 
 struct OutputOptions {
-  // Whether a regular file (or link) of that name is replaced.
+  // Whether a regular file of that name is replaced, or a link; what the link led to stays.
   bool force = false;
   // Takes a hidden name from the start, as on file systems without nameless files.
   bool hidden_name = false;
@@ -33,7 +33,7 @@ struct OutputOptions {
 class OutputFile {
  public:
   // size_bytes > 0.  AlreadyExists: something has the name and is not to be replaced.  What is
-  // neither a regular file nor a link is never replaced.
+  // neither a regular file nor a link to one, or to nothing, is never replaced.
   static absl::StatusOr<OutputFile> Create(const std::string& path, int64_t size_bytes,
                                            const OutputOptions& options);
 

@@ -36,6 +36,7 @@ std::vector<Wanted> WantedOf(const EncoderConfig& config) {
   std::vector<Wanted> wanted = {
       {std::string(kWords), {config.vocab, hidden}},
       {"embeddings.position_embeddings.weight", {config.positions, hidden}},
+      {"embeddings.token_type_embeddings.weight", {config.types, hidden}},
   };
   WantNorm(wanted, "embeddings.LayerNorm", config);
   for (int64_t i = 0; i < config.layers; ++i) {
@@ -106,13 +107,12 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder,
   for (const Wanted& wanted : WantedOf(config)) {
     MP_RETURN_IF_ERROR(checkpoint.Add(prefix, wanted.name, wanted.shape));
   }
-  // Texts are of type 0: only its row is looked at.
-  const std::string types = "embeddings.token_type_embeddings.weight";
-  const size_t i = FindIn(checkpoint.file_, absl::StrCat(prefix, types));
-  const auto& tensors = checkpoint.file_.tensors();
-  const int64_t rows =
-      i < tensors.size() && tensors[i].shape.rank() == 2 ? tensors[i].shape.dim(0) : 1;
-  MP_RETURN_IF_ERROR(checkpoint.Add(prefix, types, {std::max<int64_t>(rows, 1), config.hidden}));
+  const std::string beyond =
+      absl::StrCat(prefix, Layer(config.layers), "attention.self.query.weight");
+  if (FindIn(checkpoint.file_, beyond) < checkpoint.file_.tensors().size()) {
+    return InvalidArgument(files::Printable(checkpoint.file_.path()), ": has the tensor \"", beyond,
+                           "\", and config.json says ", config.layers, " layers");
+  }
   return checkpoint;
 }
 

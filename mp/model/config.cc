@@ -83,6 +83,18 @@ absl::Status ReadEncoder(const Settings& settings, EncoderConfig& config) {
   MP_ASSIGN_OR_RETURN(config.heads, settings.Size("num_attention_heads"));
   MP_ASSIGN_OR_RETURN(config.intermediate, settings.Size("intermediate_size"));
   MP_ASSIGN_OR_RETURN(config.positions, settings.Size("max_position_embeddings"));
+  if (settings.has("type_vocab_size")) {
+    MP_ASSIGN_OR_RETURN(config.types, settings.Size("type_vocab_size"));
+  }
+  if (settings.has("embedding_size")) {
+    MP_ASSIGN_OR_RETURN(const int64_t size, settings.Size("embedding_size"));
+    if (size != config.hidden) {
+      return Unsupported(Printable(settings.path()), ": an \"embedding_size\" of ", size,
+                         " that is not the hidden_size ", config.hidden);
+    }
+  }
+  MP_ASSIGN_OR_RETURN(const bool decoder, settings.Flag("is_decoder"));
+  if (decoder) return Unsupported(Printable(settings.path()), ": \"is_decoder\": encoders only");
   if (config.hidden % config.heads != 0) {
     return settings.Wrong("num_attention_heads",
                           absl::StrCat("a divisor of the hidden_size ", config.hidden));
@@ -110,7 +122,24 @@ absl::Status ReadMaxTokens(const Settings& settings, EncoderConfig& config) {
   return absl::OkStatus();
 }
 
+// What tokenizers that are used alone go by; some say a number beyond all bounds for none.
+absl::Status ReadTokenizerLimit(const Settings& settings, EncoderConfig& config) {
+  MP_ASSIGN_OR_RETURN(const double most, settings.Number("model_max_length", 1e30));
+  if (most < 2) return settings.Wrong("model_max_length", "at least 2, for [CLS] and [SEP]");
+  if (most < static_cast<double>(config.max_tokens)) {
+    config.max_tokens = static_cast<int64_t>(most);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadPooling(const Settings& settings, EncoderConfig& config) {
+  if (settings.has("word_embedding_dimension")) {
+    MP_ASSIGN_OR_RETURN(const int64_t size, settings.Size("word_embedding_dimension"));
+    if (size != config.hidden) {
+      return settings.Wrong("word_embedding_dimension",
+                            absl::StrCat(config.hidden, ", the hidden_size"));
+    }
+  }
   MP_ASSIGN_OR_RETURN(const bool first, settings.Flag("pooling_mode_cls_token"));
   MP_ASSIGN_OR_RETURN(const bool mean, settings.Flag("pooling_mode_mean_tokens"));
   for (const char* other : {"pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens",
@@ -137,6 +166,33 @@ absl::Status ReadIfThere(const std::string& path, EncoderConfig& config,
   return read(settings, config);
 }
 
+// modules.json: what a sentence embedder is made of.  Where the pooling's settings are.
+absl::StatusOr<std::string> ReadModules(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/modules.json");
+  const std::string usual = "1_Pooling";
+  if (!files::FileIdOf(path).has_value()) return usual;
+  MP_ASSIGN_OR_RETURN(const files::MappedFile file, files::MappedFile::Open(path));
+  const Json modules = Json::parse(file.bytes().begin(), file.bytes().end(), nullptr, false);
+  if (!modules.is_array()) return InvalidArgument(Printable(path), ": is no JSON array");
+  std::string pooling = usual;
+  for (const Json& module : modules) {
+    const bool sound = module.is_object() && module.contains("type") &&
+                       module["type"].is_string() && module.contains("path") &&
+                       module["path"].is_string();
+    if (!sound) return InvalidArgument(Printable(path), ": a module has no \"type\" and \"path\"");
+    const auto type = module["type"].get<std::string>(), place = module["path"].get<std::string>();
+    const absl::string_view name = absl::string_view(type).substr(type.rfind('.') + 1);
+    if (name == "Pooling") {
+      pooling = place;
+    } else if (name != "Normalize" && !(name == "Transformer" && place.empty())) {
+      return Unsupported(Printable(path), ": the module ", Printable(type), " in \"",
+                         Printable(place),
+                         "\"; supported: Transformer in the folder itself, Pooling, Normalize");
+    }
+  }
+  return pooling;
+}
+
 }  // namespace
 
 absl::StatusOr<EncoderConfig> LoadConfig(const std::string& folder) {
@@ -144,20 +200,27 @@ absl::StatusOr<EncoderConfig> LoadConfig(const std::string& folder) {
   MP_ASSIGN_OR_RETURN(const Settings settings,
                       Settings::Load(absl::StrCat(folder, "/config.json")));
   MP_RETURN_IF_ERROR(ReadEncoder(settings, config));
+  MP_ASSIGN_OR_RETURN(const std::string pooling, ReadModules(folder));
+  MP_RETURN_IF_ERROR(
+      ReadIfThere(absl::StrCat(folder, "/tokenizer_config.json"), config, ReadTokenizerLimit));
   MP_RETURN_IF_ERROR(
       ReadIfThere(absl::StrCat(folder, "/sentence_bert_config.json"), config, ReadMaxTokens));
   MP_RETURN_IF_ERROR(
-      ReadIfThere(absl::StrCat(folder, "/1_Pooling/config.json"), config, ReadPooling));
+      ReadIfThere(absl::StrCat(folder, "/", pooling, "/config.json"), config, ReadPooling));
   return config;
+}
+
+int64_t MostRanks(const EncoderConfig& config) {
+  return std::min({config.heads, config.intermediate, config.hidden});
 }
 
 absl::Status CheckRanks(const EncoderConfig& config, int ranks) {
   if (ranks < 1) return InvalidArgument(ranks, " ranks: at least 1 is needed");
-  const int64_t most = std::min({config.heads, config.intermediate, config.hidden});
+  const int64_t most = MostRanks(config);
   if (ranks <= most) return absl::OkStatus();
   return InvalidArgument(ranks, " ranks for ", config.heads, " attention heads, a hidden size of ",
                          config.hidden, " and an intermediate size of ", config.intermediate,
-                         ": at most ", most, " ranks can share them");
+                         ": at most ", most, most == 1 ? " rank" : " ranks", " can share them");
 }
 
 }  // namespace mp::model

@@ -1,8 +1,9 @@
 // What a model folder says of its encoder: config.json, and where they are there the files that
-// sentence embedders add (sentence_bert_config.json, 1_Pooling/config.json).
+// sentence embedders add (modules.json, sentence_bert_config.json, tokenizer_config.json's limit,
+// the pooling's config.json).
 //
 // Errors. Name the file, the key and the values.  Unsupported: an encoder that is none of BERT's
-//         kind, another activation, another pooling.
+//         kind, another activation, another pooling, another module.
 #ifndef MP_MODEL_CONFIG_H_
 #define MP_MODEL_CONFIG_H_
 
@@ -26,6 +27,7 @@ struct EncoderConfig {
   int64_t heads = 0;         // divide hidden
   int64_t intermediate = 0;  // columns between the two products of a feed-forward block
   int64_t positions = 0;     // the most tokens that the weights allow
+  int64_t types = 2;         // of tokens; texts are of type 0
   int64_t max_tokens = 0;  // the most tokens that the model was made for, [CLS] and [SEP] included
   float epsilon = 1e-12f;  // of the layer norms
   Activation activation = Activation::kGelu;
@@ -36,7 +38,10 @@ struct EncoderConfig {
 
 absl::StatusOr<EncoderConfig> LoadConfig(const std::string& folder);
 
-// OK where `ranks` ranks can share the encoder: each needs a head.
+// The most ranks that can share the encoder: each needs a head, and a column of either size.
+int64_t MostRanks(const EncoderConfig& config);
+
+// OK for 1..MostRanks.
 absl::Status CheckRanks(const EncoderConfig& config, int ranks);
 
 }  // namespace mp::model

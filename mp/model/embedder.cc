@@ -1,6 +1,7 @@
 #include "mp/model/embedder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "mp/base/status.h"
@@ -22,12 +23,17 @@ struct Store {
   float* output;
   const std::function<void(const TokenBatch&)>* progress;
 
-  void operator()() const {
+  absl::Status operator()() const {
     for (size_t i = 0; i < batch->texts.size(); ++i) {
-      ScaleToUnit(output + static_cast<int64_t>(batch->texts[i]) * hidden,
-                  pooled + static_cast<int64_t>(i) * hidden, hidden);
+      const float length = ScaleToUnit(output + static_cast<int64_t>(batch->texts[i]) * hidden,
+                                       pooled + static_cast<int64_t>(i) * hidden, hidden);
+      if (length > 0 && std::isfinite(length)) continue;
+      return MakeError(ErrorKind::kDeviceError,
+                       absl::StrCat("the embedding of text ", batch->texts[i], " has the length ",
+                                    length, ": the weights of the model are damaged"));
     }
     if (*progress) (*progress)(*batch);
+    return absl::OkStatus();
   }
 };
 

@@ -53,8 +53,8 @@ class Embedder {
   // Row i of `output`, dense f32 [texts, hidden], becomes the embedding of texts[i], scaled to
   // length 1.  Each text has 1..max_tokens ids of the vocabulary.  `progress` gets each
   // batch when it is done, on any one thread at a time.
-  // InvalidArgument: the output or a text is not so; nothing was done.  After any other error the
-  // Embedder repeats it.
+  // InvalidArgument: the output or a text is not so; nothing was done.  DeviceError: a row is not
+  // finite or has no length, as damaged weights make it.
   absl::Status Embed(absl::Span<const std::vector<int32_t>> texts, const TensorView& output,
                      const std::function<void(const TokenBatch&)>& progress = nullptr);
 

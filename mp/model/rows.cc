@@ -153,15 +153,17 @@ void MeanOfRows(float* out, const float* x, int64_t rows, int64_t cols, int64_t 
   });
 }
 
-void ScaleToUnit(float* out, const float* x, int64_t cols) {
+float ScaleToUnit(float* out, const float* x, int64_t cols) {
   const float square = Sum(cols, [=](auto d, int64_t i) HWY_ATTR {
     const auto v = hn::LoadU(d, x + i);
     return hn::Mul(v, v);
   });
-  const float scale = 1.0f / std::max(std::sqrt(square), 1e-12f);
+  const float length = std::sqrt(square);
+  const float scale = 1.0f / std::max(length, 1e-12f);
   ForEach(cols, [=](auto d, int64_t i) HWY_ATTR {
     hn::StoreU(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale)), d, out + i);
   });
+  return length;
 }
 
 }  // namespace mp::model::HWY_NAMESPACE
@@ -203,8 +205,8 @@ void Softmax(float* x, int64_t rows, int64_t cols) { HWY_DYNAMIC_DISPATCH(Softma
 void MeanOfRows(float* out, const float* x, int64_t rows, int64_t cols, int64_t pitch) {
   HWY_DYNAMIC_DISPATCH(MeanOfRows)(out, x, rows, cols, pitch);
 }
-void ScaleToUnit(float* out, const float* x, int64_t cols) {
-  HWY_DYNAMIC_DISPATCH(ScaleToUnit)(out, x, cols);
+float ScaleToUnit(float* out, const float* x, int64_t cols) {
+  return HWY_DYNAMIC_DISPATCH(ScaleToUnit)(out, x, cols);
 }
 
 }  // namespace mp::model

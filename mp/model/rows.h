@@ -43,8 +43,8 @@ void Softmax(float* x, int64_t rows, int64_t cols);
 // out = the mean of rows, whose first `cols` elements are taken; rows > 0.
 void MeanOfRows(float* out, const float* x, int64_t rows, int64_t cols, int64_t pitch);
 
-// out = x / its Euclidean length, or x / 1e-12 where it is shorter than that; one row.
-void ScaleToUnit(float* out, const float* x, int64_t cols);
+// out = x / its Euclidean length, or x / 1e-12 where it is shorter than that; one row.  The length.
+float ScaleToUnit(float* out, const float* x, int64_t cols);
 
 }  // namespace mp::model
 

@@ -222,7 +222,17 @@ TEST_F(EmbedTest, WrongUsage) {
   Fails(2, "--top: Value 0 not in range", With({"--top=0", "lines.txt"}));
   Fails(2, "--out=rows.bin: the name must end in .npy", With({"--out=rows.bin", "lines.txt"}));
   Fails(2, "--json and --quiet exclude", With({"--json", "--quiet", "lines.txt"}));
-  Fails(2, "--out and --trace name one file", With({"--out=a.npy", "--trace=a.npy", "lines.txt"}));
+  Fails(2, "--out=a.npy and --trace=./a.npy are one file",
+        With({"--out=a.npy", "--trace=./a.npy", "lines.txt"}));
+  Fails(2, "lines.npy would replace the input lines.npy",
+        With({"--out=lines.npy", "--force", "lines.npy"}));
+  Fails(2, "would replace the input", With({"--trace=model/../lines.txt", "--force", "lines.txt"}));
+  Fails(2, "--out is given, and empty", With({"--out", "", "lines.txt"}));
+  Fails(2, "--query is given, and empty", With({"--query", "", "lines.txt"}));
+  Fails(2, "--trace is given, and empty", With({"--trace", "", "lines.txt"}));
+  Fails(2, "--model is given, and empty", {"embed", "--model", "", "lines.txt"});
+  Fails(2, "FILE is given, and empty", With({""}));
+  Fails(2, "--top is for the lines nearest to --query", With({"--top=3", "lines.txt"}));
   Fails(2, "not expected: more.txt", With({"lines.txt", "more.txt"}));
   Fails(1, "--backend=cuda: this program was built without CUDA",
         With({"--backend=cuda", "lines.txt"}));
@@ -237,7 +247,13 @@ TEST_F(EmbedTest, FilesThatCannotBe) {
   Fails(1, "there.npy: exists", With({"--trace=there.npy", "lines.txt"}));
   Fails(1, "absent/o.npy", With({"--out=absent/o.npy", "lines.txt"}));
   Fails(1, "absent/t.json", With({"--out=o.npy", "--trace=absent/t.json", "lines.txt"}));
-  Fails(1, "cannot be written to stdout", With({"--quiet", "lines.txt"}), {.out = "/dev/full"});
+  Fails(1, "cannot be written to stdout", With({"lines.txt"}), {.out = "/dev/full"});
+}
+
+TEST_F(EmbedTest, DamagedWeights) {
+  model_.weights["encoder.layer.0.output.dense.bias"].values[3] = NAN;
+  model_.Write(folder() / "model");
+  Fails(1, "the embedding of text 3 has the length ", With({"--out=o.npy", "lines.txt"}));
 }
 
 TEST_F(EmbedTest, LyingModels) {

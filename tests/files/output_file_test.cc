@@ -95,12 +95,15 @@ TEST_P(OutputFileTest, ForceReplacesALinkAndNotItsTarget) {
 }
 
 TEST_P(OutputFileTest, RefusesImpossibleTargets) {
+  const std::string device = folder_ / "device";
+  ASSERT_EQ(symlink("/dev/null", device.c_str()), 0);
   for (const bool force : {false, true}) {
     EXPECT_EQ(Refusal(folder_.path(), force), folder_.path() + ": is a folder, not a file");
     EXPECT_THAT(Refusal(folder_ / "none/", force), HasSubstr("names no file"));
     EXPECT_THAT(Refusal("", force), HasSubstr("names no file"));
     EXPECT_THAT(Refusal(folder_ / "none/out", force),
                 StartsWith(folder_ / "none/out: cannot be created: No such file or directory"));
+    EXPECT_THAT(Refusal(device, force), HasSubstr("leads to what is not a regular file"));
     EXPECT_THAT(Refusal("/dev/null", force), HasSubstr("is not a regular file"));
     EXPECT_THAT(Refusal("/proc/out", force), HasSubstr("cannot be created"));
   }

@@ -83,9 +83,15 @@ TEST_F(CheckpointTest, WhatDoesNotFitIsTold) {
               KindIs(ErrorKind::kInvalidArgument, HasSubstr("token_type_embeddings")));
   EXPECT_THAT(With([](TinyModel& model) { model.config.vocab = 0, model.weights.clear(); }),
               KindIs(ErrorKind::kInvalidArgument, HasSubstr("word_embeddings")));
+  model_.config.layers = 1;
+  EXPECT_THAT(Open(model_.Safetensors()),
+              KindIs(ErrorKind::kInvalidArgument,
+                     AllOf(HasSubstr("encoder.layer.1.attention.self.query.weight"),
+                           HasSubstr("config.json says 1 layers"))));
+  model_.Write(folder_);
   model_.config.layers = 3;
   EXPECT_THAT(Checkpoint::Open(folder_, model_.config),
-              test::KindIs(ErrorKind::kInvalidArgument, HasSubstr("word_embeddings")));
+              KindIs(ErrorKind::kInvalidArgument, HasSubstr("encoder.layer.2.")));
 }
 
 TEST_F(CheckpointTest, OtherDTypesAreTold) {

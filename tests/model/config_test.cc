@@ -138,6 +138,55 @@ TEST_F(ConfigTest, SentenceSettingsAreChecked) {
               KindIs(ErrorKind::kInvalidArgument, HasSubstr("true or false")));
 }
 
+TEST_F(ConfigTest, WhatWouldChangeTheResultIsRefused) {
+  EXPECT_THAT(With("{", R"({"is_decoder": true,)"),
+              KindIs(ErrorKind::kUnsupported, HasSubstr("is_decoder")));
+  EXPECT_THAT(With("{", R"({"embedding_size": 7,)"),
+              KindIs(ErrorKind::kUnsupported, HasSubstr("7 that is not the hidden_size 35")));
+  EXPECT_OK(With("{", R"({"embedding_size": 35,)"));
+  EXPECT_THAT(With("{", R"({"type_vocab_size": 0,)"),
+              KindIs(ErrorKind::kInvalidArgument, HasSubstr("\"type_vocab_size\" is 0")));
+  ASSERT_OK(With("{", R"({"type_vocab_size": 3,)"));
+  EXPECT_EQ(LoadConfig(folder_)->types, 3);
+  EXPECT_THAT(WithFile("1_Pooling/config.json",
+                       R"({"pooling_mode_mean_tokens": true, "word_embedding_dimension": 99})"),
+              KindIs(ErrorKind::kInvalidArgument, HasSubstr("must be 35, the hidden_size")));
+}
+
+TEST_F(ConfigTest, TheTokenizersLimit) {
+  ASSERT_EQ(std::remove((folder_ + "/sentence_bert_config.json").c_str()), 0);
+  const auto limit = [&](const std::string& length) {
+    EXPECT_OK(WithFile("tokenizer_config.json", R"({"model_max_length": )" + length + "}"));
+    return LoadConfig(folder_)->max_tokens;
+  };
+  EXPECT_EQ(limit("8"), 8);
+  EXPECT_EQ(limit("512"), 19);
+  EXPECT_EQ(limit("1000000000000000019884624838656"), 19);
+  EXPECT_EQ(limit("null"), 19);
+  EXPECT_THAT(WithFile("tokenizer_config.json", R"({"model_max_length": 1})"),
+              KindIs(ErrorKind::kInvalidArgument, HasSubstr("at least 2")));
+}
+
+TEST_F(ConfigTest, Modules) {
+  const auto modules = [&](const std::string& more) {
+    return WithFile("modules.json", R"([{"type": "sentence_transformers.models.Transformer",
+        "path": ""}, {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"})" +
+                                        more + "]");
+  };
+  EXPECT_OK(modules(""));
+  EXPECT_OK(modules(R"(, {"type": "sentence_transformers.models.Normalize", "path": "2"})"));
+  EXPECT_THAT(modules(R"(, {"type": "sentence_transformers.models.Dense", "path": "2_Dense"})"),
+              KindIs(ErrorKind::kUnsupported, HasSubstr("models.Dense in \"2_Dense\"")));
+  EXPECT_THAT(modules(R"(, {"type": "a.Transformer", "path": "0_Transformer"})"),
+              KindIs(ErrorKind::kUnsupported, HasSubstr("0_Transformer")));
+  EXPECT_THAT(modules(", 1"), KindIs(ErrorKind::kInvalidArgument, HasSubstr("a module has no")));
+  EXPECT_THAT(WithFile("modules.json", "{}"),
+              KindIs(ErrorKind::kInvalidArgument, HasSubstr("is no JSON array")));
+  // The pooling is where modules.json says.
+  ASSERT_OK(WithFile("modules.json", R"([{"type": "x.Pooling", "path": "nowhere"}])"));
+  EXPECT_EQ(LoadConfig(folder_)->pooling, Pooling::kMean);
+}
+
 TEST(CheckRanks, EachRankNeedsAHead) {
   const EncoderConfig config = TinyConfig();
   EXPECT_OK(CheckRanks(config, 1));

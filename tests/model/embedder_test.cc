@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "mp/host/backend.h"
@@ -163,6 +163,22 @@ TEST_F(EmbedderTest, WrongTextsAreToldAndDoNoHarm) {
   told({{1}}, TensorView(nullptr, DType::kF32, {1, 35}), "the output");
   EXPECT_EQ(rows, std::vector<float>(70, kPoison));
   ExpectReference({{1, 2}}, Embed(*embedder, {{1, 2}}));
+}
+
+TEST_F(EmbedderTest, DamagedWeightsAreTold) {
+  for (const float damage : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    model_ = TinyModel::Make(TinyConfig(), 1);
+    model_.weights["embeddings.word_embeddings.weight"].values[7 * 35 + 3] = damage;
+    model_.Write(folder_);
+    ASSERT_OK_AND_ASSIGN(auto embedder, Create({.ranks = 3}));
+    std::vector<float> rows(70, kPoison);
+    const TensorView output(rows.data(), DType::kF32, {2, 35});
+    EXPECT_OK(embedder->Embed({{1, 2}, {3}}, output));
+    EXPECT_THAT(
+        embedder->Embed({{1, 2}, {7}}, output),
+        KindIs(ErrorKind::kDeviceError, HasSubstr("the embedding of text 1 has the length")));
+    EXPECT_OK(embedder->Embed({{1, 2}, {3}}, output)) << "works on";
+  }
 }
 
 TEST_F(EmbedderTest, WhatDoesNotFitIsTold) {

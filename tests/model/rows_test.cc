@@ -186,9 +186,10 @@ TEST_P(RowsTest, ScaleToUnit) {
   for (const int64_t cols : kSizes) {
     const Values x = Random(cols, 1);
     Values out(x.size() + 1, kPoison);
-    ScaleToUnit(out.data(), x.data(), cols);
+    const float length = ScaleToUnit(out.data(), x.data(), cols);
     double square = 0;
     for (const float v : x) square += static_cast<double>(v) * static_cast<double>(v);
+    EXPECT_NEAR(length, std::sqrt(square), 1e-5);
     for (size_t i = 0; i < x.size(); ++i) {
       ASSERT_NEAR(out[i], static_cast<double>(x[i]) / std::sqrt(square), 3e-7);
     }
@@ -196,7 +197,7 @@ TEST_P(RowsTest, ScaleToUnit) {
   }
   const Values zero(5, 0.0f);
   Values out(5, kPoison);
-  ScaleToUnit(out.data(), zero.data(), 5);
+  EXPECT_EQ(ScaleToUnit(out.data(), zero.data(), 5), 0);
   EXPECT_EQ(out, zero);
 }
 
