@@ -1,4 +1,4 @@
-"""Finds the headers of a CUDA toolkit and of NCCL on this machine."""
+"""Finds the headers and the compiler of a CUDA toolkit, and NCCL's headers, on this machine."""
 
 _BUILD = """
 package(default_visibility = ["//visibility:public"])
@@ -18,6 +18,24 @@ constraint_value(
     name = "missing",
     constraint_setting = ":toolkit",
 )
+
+# The same for nvcc, which a toolkit of headers alone leaves out.
+constraint_setting(
+    name = "compiler",
+    default_constraint_value = ":compiler_{compiler}",
+)
+
+constraint_value(
+    name = "compiler_available",
+    constraint_setting = ":compiler",
+)
+
+constraint_value(
+    name = "compiler_missing",
+    constraint_setting = ":compiler",
+)
+
+exports_files(["nvcc"])
 
 cc_library(
     name = "cuda_headers",
@@ -48,6 +66,28 @@ cc_library(
 )
 """
 
+# nvcc looks for its parts beside itself, so it is called where it lies. Another version makes
+# another file, and everything is compiled anew.
+_NVCC = """#!/bin/sh
+# {version}
+exec '{path}' "$@"
+"""
+
+_NO_NVCC = """#!/bin/sh
+echo 'mp: the CUDA toolkit has no nvcc' >&2
+exit 1
+"""
+
+def _compiler(repository_ctx, home):
+    """Writes `nvcc`; whether there is one."""
+    path = repository_ctx.path(home + "/bin/nvcc")
+    if not path.exists:
+        repository_ctx.file("nvcc", _NO_NVCC)
+        return False
+    version = repository_ctx.execute([path, "--version"]).stdout.strip().replace("\n", "\n# ")
+    repository_ctx.file("nvcc", _NVCC.format(path = path, version = version))
+    return True
+
 def _first_with(repository_ctx, header, prefixes):
     for prefix in prefixes:
         folder = repository_ctx.path(prefix + "/include")
@@ -67,7 +107,11 @@ def _toolkit(repository_ctx):
         for entry in nccl.readdir():
             if entry.basename.startswith("nccl"):
                 repository_ctx.symlink(entry, "nccl/" + entry.basename)
-    repository_ctx.file("BUILD.bazel", _BUILD.format(state = "available" if found else "missing"))
+    compiler = _compiler(repository_ctx, home) and found
+    repository_ctx.file("BUILD.bazel", _BUILD.format(
+        state = "available" if found else "missing",
+        compiler = "available" if compiler else "missing",
+    ))
 
 # Local, so that a new Bazel server looks again.
 cuda_toolkit = repository_rule(
