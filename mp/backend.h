@@ -38,8 +38,9 @@ class Backend {
   // Whether its streams record what they run, in Stream::track() (see mp/trace.h).
   bool records() const { return DoRecords(); }
 
-  // A way to move data among ranks on these devices, in rank order; at least two.
-  // InvalidArgument: a device is named twice and the backend cannot have two ranks on one.
+  // A way to move data among ranks on these devices, in rank order; at least two.  Those of a
+  // World; its Regions split it. InvalidArgument: a device is named twice and the backend cannot
+  // have two ranks on one.
   absl::StatusOr<std::unique_ptr<Communicator>> NewCommunicator(const std::vector<int>& devices) {
     return DoNewCommunicator(devices);
   }
@@ -65,7 +66,7 @@ class Backend {
       const std::vector<int>& devices) = 0;
 
   Order order_;
-  StallWatches watches_;
+  StallWatches watches_{order_};
 };
 
 }  // namespace mp

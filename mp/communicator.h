@@ -17,6 +17,9 @@
 //   Drop(op)          instead of Issue: the operation came to nothing.  Work behind the places
 //                     taken goes on, outputs stay as they were.  Holds the Order lock.
 //
+// Where a backend cannot carry out a step it says so in Inspect, which the doors ask before they
+// post: such a call has no effect on anybody.
+//
 // It calls Retire of its Retirer, once for each operation, when it no longer looks at it: from
 // inside one of these calls or later, after success and failure alike.
 #ifndef MP_COMMUNICATOR_H_
@@ -24,8 +27,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "mp/operation.h"
 
 namespace mp {
@@ -46,6 +51,23 @@ class Communicator {
   // Whether streams hold places.  Where they do not, a door returns only when its operation has
   // been issued, so that what the caller queues next stands behind it.
   virtual bool holds_places() const = 0;
+
+  // A Communicator of some of its peers, in this order, at least two.  What breaks one of those
+  // that come from the same Backend::NewCommunicator breaks them all.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(const std::vector<int>& peers) = 0;
+
+  // Whether it can carry out such a step with what `peer` brings to it, as far as one rank's call
+  // tells.  Unsupported or InvalidArgument: it cannot, and why.  Any thread, any time.
+  virtual absl::Status Inspect(const Descriptor& step, const Part& part, int peer) const = 0;
+
+  // What has broken it: an error of an operation that was issued, or of Issue itself.  Whoever is
+  // told calls Abort, after it has told all whose operations may come to nothing by that.
+  // Asked by threads that wait, any number at once.
+  virtual absl::Status Health() = 0;
+  // Ends what was issued and has not ended, here and in all that come from the same
+  // NewCommunicator; outputs are left undefined.  Nothing is carried out from then on, and Health
+  // is an error.
+  virtual void Abort() = 0;
 
   // A fresh operation for this group, with its world_size and as many streams; `retirer` outlives
   // it.

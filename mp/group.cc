@@ -33,12 +33,10 @@ Group::Group(std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankS
 
 absl::StatusOr<std::shared_ptr<Group>> Group::Create(
     std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankState>> members,
-    GroupOptions options) {
+    Communicator* of_world, GroupOptions options) {
   std::shared_ptr<Group> group(
       new Group(std::move(backend), std::move(members), std::move(options)));
-  std::vector<int> devices;
   for (const auto& member : group->members_) {
-    devices.push_back(member->device->index());
     MP_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, member->device->NewStream());
     member->Adopt(*stream, absl::StrCat("stream of Region \"", group->name(), "\""));
     group->comm_streams_.push_back(std::move(stream));
@@ -46,7 +44,7 @@ absl::StatusOr<std::shared_ptr<Group>> Group::Create(
   WorldTrace* const trace = group->member(0).trace;
   if (trace != nullptr) group->traced_name_ = trace->NewRegion(group->name());
   if (group->size() > 1) {
-    MP_ASSIGN_OR_RETURN(group->communicator_, group->backend_->NewCommunicator(devices));
+    MP_ASSIGN_OR_RETURN(group->communicator_, of_world->Split(group->ranks_));
   }
   sync::MutexLock lock(group->order_.mutex);
   for (const auto& member : group->members_) group->left_ += member->left;
@@ -370,19 +368,7 @@ bool Group::LeadsBack(std::vector<Pending>& path, std::vector<const Operation*>&
 // --- issue -------------------------------------------------------------------------------------
 
 void Group::IssueTicketed() {
-  if (communicator_->holds_places()) return;
-  order_.mutex.Lock();
-  if (!order_.issuing) {
-    order_.issuing = true;
-    while (!order_.to_issue.empty()) {
-      const Order::Ticketed ticketed = order_.to_issue.Pop();
-      order_.mutex.Unlock();
-      ticketed.issuer->IssueNow(*ticketed.operation);
-      order_.mutex.Lock();
-    }
-    order_.issuing = false;
-  }
-  order_.mutex.Unlock();
+  if (!communicator_->holds_places()) order_.IssueTicketed();
 }
 
 void Group::IssueNow(Operation& operation) {
@@ -394,6 +380,8 @@ void Group::IssueNow(Operation& operation) {
         KindOf(status) == ErrorKind::kNone ? ErrorKind::kDeviceError : KindOf(status);
     FailLocked(sequence, kind, absl::StrCat(Head(sequence), ": ", status.message()));
   }
+  // The Worlds see to what else that has broken.
+  if (!status.ok()) options_.watch->OnStall(*member(0).stream, absl::ZeroDuration());
   issued_.store(sequence + 1, sync::kSeqCst);
   progress_.Raise();
 }

@@ -49,9 +49,10 @@ enum class Lane : int { kCompute, kComm };
 
 class Group : public std::enable_shared_from_this<Group>, private Retirer, private Issuer {
  public:
+  // `of_world` is that of all ranks of the World; null where there is one.
   static absl::StatusOr<std::shared_ptr<Group>> Create(
       std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankState>> members,
-      GroupOptions options);
+      Communicator* of_world, GroupOptions options);
   ~Group() override;
 
   int size() const { return static_cast<int>(members_.size()); }
@@ -61,6 +62,12 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   // The position of a rank; -1 where it is no member.
   int PeerOf(const RankState& rank) const;
   Stream& comm_stream(int peer) { return *comm_streams_[static_cast<size_t>(peer)]; }
+
+  // Whether the backend can carry out what `peer` brings.  Unsupported or InvalidArgument: why not.
+  absl::Status Inspect(int peer, const Descriptor& step, const Part& part) const {
+    if (communicator_ == nullptr) return absl::OkStatus();
+    return communicator_->Inspect(step, part, peer);
+  }
 
   // One rank posts a list of steps, with one part each.  Returns when the operation is issued (or
   // holds its place) and the rank is less than max_lead operations ahead.  Fills in `work` unless
@@ -108,6 +115,9 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   // until that is so.
   absl::Duration CheckAbsence(absl::Duration now, std::vector<std::string>& warnings);
   void FailLocked(uint64_t from, ErrorKind kind, std::string message);
+  // What the Group has issued is about to be aborted: fails all of its operations, those that have
+  // ended too, since nobody can tell any more which those are.
+  void Break(const Failure& cause);
 
  private:
   struct Slot {

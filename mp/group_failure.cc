@@ -11,8 +11,11 @@ namespace mp {
 // --- failure -----------------------------------------------------------------------------------
 
 void Group::Fail(ErrorKind kind, absl::string_view message) {
-  sync::MutexLock lock(order_.mutex);
-  FailLocked(window_begin_, kind, std::string(message));
+  {
+    sync::MutexLock lock(order_.mutex);
+    FailLocked(window_begin_, kind, std::string(message));
+  }
+  order_.IssueTicketed();  // what it was in the way of
 }
 
 void Group::FailLocked(uint64_t from, ErrorKind kind, std::string message) {
@@ -30,6 +33,16 @@ void Group::FailLocked(uint64_t from, ErrorKind kind, std::string message) {
   DropFrom(from, next);
   progress_.Raise();
   GiveTickets(std::move(next));
+}
+
+void Group::Break(const Failure& cause) {
+  if (communicator_ == nullptr) return;
+  FailLocked(0, cause.kind, absl::StrCat("Region \"", name(), "\": ", cause.message));
+  failed_from_ = 0;
+  for (int peer = 0; peer < size(); ++peer) {
+    member(peer).stream->Report(
+        Failure{failure_.kind, absl::StrCat(failure_.message, OnRank(peer))});
+  }
 }
 
 void Group::DropFrom(uint64_t from, std::vector<Pending>& next) {

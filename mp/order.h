@@ -35,6 +35,23 @@ struct Order {
   uint64_t tickets = 0;          // given so far
   RingQueue<Ticketed> to_issue;  // where streams hold no places: in ticket order
   bool issuing = false;          // a thread is at it
+
+  // Issues what waits for it, unless another thread is at it, which then does so.  Called without
+  // the mutex by whoever may have given a ticket.
+  void IssueTicketed() {
+    mutex.Lock();
+    if (!issuing) {
+      issuing = true;
+      while (!to_issue.empty()) {
+        const Ticketed ticketed = to_issue.Pop();
+        mutex.Unlock();
+        ticketed.issuer->IssueNow(*ticketed.operation);
+        mutex.Lock();
+      }
+      issuing = false;
+    }
+    mutex.Unlock();
+  }
 };
 
 }  // namespace mp

@@ -22,11 +22,19 @@ absl::Status CheckCount(const Group& group, size_t count, absl::string_view what
                          " ranks");
 }
 
-// What is wrong with a call's arguments, with the Region's name in front.
-absl::StatusOr<Plan> Named(const Group& group, absl::StatusOr<Plan> plan) {
-  if (plan.ok()) return plan;
-  return MakeError(KindOf(plan.status()),
-                   absl::StrCat("Region \"", group.name(), "\": ", plan.status().message()));
+absl::Status Named(const Group& group, const absl::Status& status) {
+  if (status.ok()) return status;
+  return MakeError(KindOf(status),
+                   absl::StrCat("Region \"", group.name(), "\": ", status.message()));
+}
+
+// What is wrong with a call's arguments, or that the backend cannot do it, with the Region's name
+// in front.
+absl::StatusOr<Plan> Checked(const Group& group, int peer, absl::StatusOr<Plan> plan) {
+  const absl::Status status =
+      plan.ok() ? group.Inspect(peer, plan->descriptor, plan->part) : plan.status();
+  if (status.ok()) return plan;
+  return Named(group, status);
 }
 
 // One rank's own call.
@@ -43,20 +51,21 @@ absl::StatusOr<Plan> PlanGatherOf(const Group& group, int peer, const TensorView
                                   const TensorView& output, int root,
                                   const GatherOptions& options) {
   if (root < 0) {
-    return Named(
-        group, InvalidArgument("Gather: root ", root, " of a Region of ", group.size(), " ranks"));
+    return Checked(
+        group, peer,
+        InvalidArgument("Gather: root ", root, " of a Region of ", group.size(), " ranks"));
   }
-  return Named(group, PlanGather(shard, output, root, group.size(), peer == root, options));
+  return Checked(group, peer, PlanGather(shard, output, root, group.size(), peer == root, options));
 }
 
-absl::StatusOr<Plan> PlanAllGatherOf(const Group& group, const TensorView& shard,
+absl::StatusOr<Plan> PlanAllGatherOf(const Group& group, int peer, const TensorView& shard,
                                      const TensorView& output, const GatherOptions& options) {
-  return Named(group, PlanGather(shard, output, -1, group.size(), true, options));
+  return Checked(group, peer, PlanGather(shard, output, -1, group.size(), true, options));
 }
 
-absl::StatusOr<Plan> PlanAllReduceOf(const Group& group, const TensorView& x,
+absl::StatusOr<Plan> PlanAllReduceOf(const Group& group, int peer, const TensorView& x,
                                      const TensorView& output, const AllReduceOptions& options) {
-  return Named(group, PlanAllReduce(x, output, options));
+  return Checked(group, peer, PlanAllReduce(x, output, options));
 }
 
 absl::StatusOr<Work> PostForWork(Group& group, int peer, const absl::StatusOr<Plan>& plan) {
@@ -108,14 +117,16 @@ absl::Status AllReduceAll(Group& group, Views xs, Views outputs, const AllReduce
       std::all_of(xs.begin(), xs.end(), [&](const auto& x) { return SameLayout(x, xs[0]); });
   if (!alike) {
     return PostEach(group, lane, works, [&](size_t peer) {
-      return PlanAllReduceOf(group, xs[peer], outputs[peer], options);
+      return PlanAllReduceOf(group, static_cast<int>(peer), xs[peer], outputs[peer], options);
     });
   }
   // In place, all of one layout: one plan stands for all.
-  MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllReduceOf(group, xs[0], xs[0], options));
+  MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllReduceOf(group, 0, xs[0], xs[0], options));
   Parts parts(xs.size(), plan.part);
   for (size_t peer = 1; peer < xs.size(); ++peer) {
     parts[peer].input = parts[peer].output = xs[peer].data();
+    MP_RETURN_IF_ERROR(
+        Named(group, group.Inspect(static_cast<int>(peer), plan.descriptor, parts[peer])));
   }
   return group.PostAll(plan.descriptor, parts, {}, lane, works);
 }
@@ -133,7 +144,7 @@ absl::Status AllGatherAll(Group& group, Views shards, Views outputs, const Gathe
   MP_RETURN_IF_ERROR(CheckCount(group, shards.size(), "shards"));
   MP_RETURN_IF_ERROR(CheckCount(group, outputs.size(), "outputs"));
   return PostEach(group, lane, works, [&](size_t peer) {
-    return PlanAllGatherOf(group, shards[peer], outputs[peer], options);
+    return PlanAllGatherOf(group, static_cast<int>(peer), shards[peer], outputs[peer], options);
   });
 }
 
@@ -149,7 +160,7 @@ absl::Status RankRegion::AllReduce(const TensorView& x, const AllReduceOptions& 
 
 absl::Status RankRegion::AllReduce(const TensorView& x, const TensorView& output,
                                    const AllReduceOptions& options) {
-  MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllReduceOf(*group_, x, output, options));
+  MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllReduceOf(*group_, peer_, x, output, options));
   return PostOne(*group_, peer_, plan, Lane::kCompute, nullptr);
 }
 
@@ -161,12 +172,12 @@ absl::Status RankRegion::Gather(const TensorView& shard, const TensorView& outpu
 
 absl::Status RankRegion::AllGather(const TensorView& shard, const TensorView& output,
                                    const GatherOptions& options) {
-  MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllGatherOf(*group_, shard, output, options));
+  MP_ASSIGN_OR_RETURN(const Plan plan, PlanAllGatherOf(*group_, peer_, shard, output, options));
   return PostOne(*group_, peer_, plan, Lane::kCompute, nullptr);
 }
 
 absl::Status RankRegion::AcquireSlot(const AcquireSlotOptions& options) {
-  MP_ASSIGN_OR_RETURN(const Plan plan, Named(*group_, PlanAcquireSlot(options)));
+  MP_ASSIGN_OR_RETURN(const Plan plan, Checked(*group_, peer_, PlanAcquireSlot(options)));
   return PostOne(*group_, peer_, plan, Lane::kCompute, nullptr);
 }
 
@@ -177,7 +188,7 @@ absl::StatusOr<Work> RankRegion::StartAllReduce(const TensorView& x,
 
 absl::StatusOr<Work> RankRegion::StartAllReduce(const TensorView& x, const TensorView& output,
                                                 const AllReduceOptions& options) {
-  return PostForWork(*group_, peer_, PlanAllReduceOf(*group_, x, output, options));
+  return PostForWork(*group_, peer_, PlanAllReduceOf(*group_, peer_, x, output, options));
 }
 
 absl::StatusOr<Work> RankRegion::StartGather(const TensorView& shard, const TensorView& output,
@@ -187,7 +198,7 @@ absl::StatusOr<Work> RankRegion::StartGather(const TensorView& shard, const Tens
 
 absl::StatusOr<Work> RankRegion::StartAllGather(const TensorView& shard, const TensorView& output,
                                                 const GatherOptions& options) {
-  return PostForWork(*group_, peer_, PlanAllGatherOf(*group_, shard, output, options));
+  return PostForWork(*group_, peer_, PlanAllGatherOf(*group_, peer_, shard, output, options));
 }
 
 absl::StatusOr<TensorView> RankRegion::Slot(const TensorView& output, int peer,
@@ -245,7 +256,7 @@ absl::Status Batch::AllReduce(const TensorView& x, const AllReduceOptions& optio
 
 absl::Status Batch::AllReduce(const TensorView& x, const TensorView& output,
                               const AllReduceOptions& options) {
-  return Add(PlanAllReduceOf(*group_, x, output, options));
+  return Add(PlanAllReduceOf(*group_, peer_, x, output, options));
 }
 
 absl::Status Batch::Gather(const TensorView& shard, const TensorView& output, int root,
@@ -255,7 +266,7 @@ absl::Status Batch::Gather(const TensorView& shard, const TensorView& output, in
 
 absl::Status Batch::AllGather(const TensorView& shard, const TensorView& output,
                               const GatherOptions& options) {
-  return Add(PlanAllGatherOf(*group_, shard, output, options));
+  return Add(PlanAllGatherOf(*group_, peer_, shard, output, options));
 }
 
 absl::Status Batch::End() { return Post(Lane::kCompute, nullptr); }

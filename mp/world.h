@@ -157,7 +157,7 @@ class World {
   absl::Status Synchronize(absl::Duration timeout = absl::InfiniteDuration());
 
   // Ends all Regions with Closed and waits for what runs, at most close_timeout, then
-  // DeadlineExceeded.  A second Close does nothing.
+  // DeadlineExceeded; what stands still on a GPU is aborted then.  A second Close does nothing.
   // UsageError: from a rank's own thread.
   absl::Status Close();
 

@@ -141,19 +141,23 @@ void WorldState::ShareDrivers() {
 }
 
 void WorldState::Leave(int id, const std::string& cause, bool failed) {
-  sync::MutexLock lock(mutex_);
-  sync::MutexLock order_lock(backend_->order().mutex);
-  rank(id).left = true;
-  rank(id).left_cause = cause;
-  for (const RankState::Membership& membership : rank(id).memberships) {
-    membership.group->MemberLeft(membership.peer, cause);
+  {
+    sync::MutexLock lock(mutex_);
+    sync::MutexLock order_lock(backend_->order().mutex);
+    rank(id).left = true;
+    rank(id).left_cause = cause;
+    for (const RankState::Membership& membership : rank(id).memberships) {
+      membership.group->MemberLeft(membership.peer, cause);
+    }
+    if (failed && !run_->failed) {
+      run_->failed = true;
+      run_->cause = absl::StrCat("rank ", id, ": ", cause);
+      for (const auto& group : groups_) {
+        if (group->waiting()) group->FailWithRun();
+      }
+    }
   }
-  if (!failed || run_->failed) return;
-  run_->failed = true;
-  run_->cause = absl::StrCat("rank ", id, ": ", cause);
-  for (const auto& group : groups_) {
-    if (group->waiting()) group->FailWithRun();
-  }
+  backend_->order().IssueTicketed();  // what a Group that failed was in the way of
 }
 
 void WorldState::ComeBack(int id) {

@@ -68,6 +68,9 @@ absl::Status WorldState::InitRanks() {
     rank->Adopt(*rank->stream, "compute stream");
     ranks_.push_back(std::move(rank));
   }
+  if (size() > 1) {
+    MP_ASSIGN_OR_RETURN(communicator_, backend_->NewCommunicator(devices));
+  }
   join_counts_.resize(ranks_.size());
   MeshPoint sizes;
   sizes.tensor = size();
@@ -150,8 +153,17 @@ absl::Status WorldState::Close() {
     for (Stream* stream : StreamsOf(id, groups)) drain(*stream);
   }
   if (busy.empty()) return absl::OkStatus();
-  sync::MutexLock lock(mutex_);
-  stuck_ = true;
+  // An operation that holds places is done by whoever comes last, and ends by itself.
+  const bool aborts = communicator_ != nullptr && !communicator_->holds_places();
+  {
+    sync::MutexLock lock(mutex_);
+    stuck_ = true;
+    if (aborts && !std::exchange(broken_, true)) {
+      BreakGroups({ErrorKind::kClosed, "its World was closed, and what was under way was aborted"});
+    }
+  }
+  if (aborts) communicator_->Abort();
+  backend_->order().IssueTicketed();
   return absl::DeadlineExceededError(absl::StrCat("World::Close: ", busy, " after ",
                                                   absl::FormatDuration(options_.close_timeout)));
 }
@@ -203,8 +215,9 @@ absl::StatusOr<std::shared_ptr<Group>> WorldState::NewGroup(const std::vector<in
   sync::MutexLock lock(mutex_);
   if (closed_) return MakeError(ErrorKind::kClosed, "NewRegion: the World is closed");
   ReapGroups();
-  MP_ASSIGN_OR_RETURN(std::shared_ptr<Group> group,
-                      Group::Create(backend_, std::move(members), std::move(group_options)));
+  MP_ASSIGN_OR_RETURN(
+      std::shared_ptr<Group> group,
+      Group::Create(backend_, std::move(members), communicator_.get(), std::move(group_options)));
   groups_.push_back(group);
   for (int peer = 0; peer < group->size(); ++peer) {
     group->member(peer).memberships.push_back({group.get(), peer});
@@ -266,7 +279,27 @@ absl::StatusOr<Stream*> WorldState::NewStream(int id) {
 
 // --- waiting -----------------------------------------------------------------------------------
 
+// The Groups' operations may have been in the way of others': whoever calls it issues those.
+void WorldState::BreakGroups(const Failure& cause) {
+  sync::MutexLock order_lock(backend_->order().mutex);
+  for (const auto& group : groups_) group->Break(cause);
+}
+
+void WorldState::CheckHealth() {
+  if (communicator_ == nullptr) return;
+  const absl::Status health = communicator_->Health();
+  if (health.ok()) return;
+  {
+    sync::MutexLock lock(mutex_);
+    if (std::exchange(broken_, true)) return;
+    BreakGroups({KindOf(health), absl::StrCat("all operations of its World were aborted, because ",
+                                              health.message())});
+  }
+  communicator_->Abort();
+}
+
 absl::Duration WorldState::OnStall(Stream&, absl::Duration) {
+  CheckHealth();
   const absl::Duration now = backend_->clock().Now();
   absl::Duration sleep = absl::InfiniteDuration();
   std::vector<std::string> warnings;

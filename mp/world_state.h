@@ -75,6 +75,9 @@ class WorldState final : public StallWatch {
   std::vector<Stream*> StreamsOf(int id, std::vector<std::shared_ptr<Group>>& keep);
   absl::Status SynchronizeRank(int id, absl::Duration timeout);
   void ReapGroups();  // needs mutex_
+  // Where what moves the ranks' data is broken: fails all Groups, then aborts what is under way.
+  void CheckHealth();
+  void BreakGroups(const Failure& cause);  // needs mutex_
   absl::Status CheckRanks(const std::vector<int>& ranks) const;
   absl::StatusOr<GroupOptions> OptionsOf(const std::vector<int>& ranks,
                                          const RegionOptions& options);
@@ -83,7 +86,8 @@ class WorldState final : public StallWatch {
   const std::shared_ptr<RunState> run_ = std::make_shared<RunState>();
   const WorldOptions options_;
   std::vector<std::shared_ptr<RankState>> ranks_;
-  std::vector<std::unique_ptr<Rank>> doors_;  // what a rank's function is given
+  std::vector<std::unique_ptr<Rank>> doors_;    // what a rank's function is given
+  std::unique_ptr<Communicator> communicator_;  // what Groups split; null for one rank
   Mesh mesh_;
   std::unique_ptr<Region> world_region_;
   std::array<std::vector<Region>, kAxes.size()> axis_regions_;
@@ -97,6 +101,7 @@ class WorldState final : public StallWatch {
   bool closed_ = false;
   bool stuck_ = false;
   bool watching_ = false;
+  bool broken_ = false;
   int more_exceptions_ = 0;    // of the Run that is on, beside the first error
   absl::Status first_status_;  // the first error of the Run that is on
 

@@ -2,9 +2,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "mp/base/status.h"
+#include "mp/cuda/clique.h"
 #include "mp/cuda/communicator.h"
 #include "mp/cuda/device.h"
 #include "mp/cuda/status.h"
@@ -40,7 +43,17 @@ class CudaBackend final : public Backend {
       const std::vector<int>& devices) override {
     std::vector<Device*> members;
     for (const int index : devices) members.push_back(devices_[static_cast<size_t>(index)].get());
-    return NcclCommunicator::Create(std::move(members), launch_);
+    for (size_t i = 0; i < members.size(); ++i) {
+      const auto first = std::find(members.begin(), members.end(), members[i]) - members.begin();
+      if (static_cast<size_t>(first) == i) continue;
+      return InvalidArgument(members[i]->name(), " is named for ranks ", first, " and ", i,
+                             ": NCCL takes one rank on a device");
+    }
+    std::vector<int> ranks(members.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    MP_ASSIGN_OR_RETURN(std::shared_ptr<Clique> clique,
+                        Clique::Create(std::move(members), launch_, clock_));
+    return NcclCommunicator::Create(std::move(clique), std::move(ranks));
   }
 
   sync::Clock& clock_;

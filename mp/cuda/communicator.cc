@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "mp/base/status.h"
+#include "mp/base/sync.h"
 #include "mp/cuda/current_device.h"
 #include "mp/cuda/gather.h"
+#include "mp/cuda/reduction.h"
 #include "mp/cuda/status.h"
 #include "mp/cuda/stream.h"
 
@@ -38,49 +42,6 @@ class NcclOperation final : public Operation {
   std::vector<uint64_t> places_;  // the open marks; 0 for none
 };
 
-std::optional<ncclDataType_t> NcclType(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return ncclFloat32;
-    case DType::kF64:
-      return ncclFloat64;
-    case DType::kF16:
-      return ncclFloat16;
-    case DType::kBF16:
-      return ncclBfloat16;
-    case DType::kI8:
-      return ncclInt8;
-    case DType::kU8:
-      return ncclUint8;
-    case DType::kI32:
-      return ncclInt32;
-    case DType::kU32:
-      return ncclUint32;
-    case DType::kI64:
-      return ncclInt64;
-    case DType::kU64:
-      return ncclUint64;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::optional<ncclRedOp_t> NcclOp(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return ncclSum;
-    case ReduceOp::kProd:
-      return ncclProd;
-    case ReduceOp::kMin:
-      return ncclMin;
-    case ReduceOp::kMax:
-      return ncclMax;
-    case ReduceOp::kAvg:
-      return std::nullopt;  // a sum and one division, which needs a kernel of ours
-  }
-  return std::nullopt;
-}
-
 bool UsesNccl(const Descriptor& step) {
   return step.kind == OpKind::kAllReduce && step.shape.elements() > 0;
 }
@@ -89,84 +50,105 @@ Stream& StreamOf(const Operation& operation, size_t peer) {
   return Stream::Of(*operation.streams[peer]);
 }
 
-absl::Status EnqueuePush(const Push& push, const Stream& stream, int target) {
+// Which devices the memory is of, the driver knows itself.
+absl::Status EnqueuePush(const Push& push, const Stream& stream) {
   const auto side = [&push](const Push::Side& it) {
     return cudaPitchedPtr{it.data, it.pitch, push.width, it.rows};
   };
-  if (push.source == push.target) {
-    cudaMemcpy3DParms copy{};
-    copy.srcPtr = side(push.from);
-    copy.dstPtr = side(push.to);
-    copy.extent = {push.width, push.height, push.depth};
-    copy.kind = cudaMemcpyDeviceToDevice;
-    return MP_CUDA(cudaMemcpy3DAsync(&copy, stream.handle()));
-  }
-  cudaMemcpy3DPeerParms copy{};
+  cudaMemcpy3DParms copy{};
   copy.srcPtr = side(push.from);
-  copy.srcDevice = stream.ordinal();
   copy.dstPtr = side(push.to);
-  copy.dstDevice = target;
   copy.extent = {push.width, push.height, push.depth};
-  return MP_CUDA(cudaMemcpy3DPeerAsync(&copy, stream.handle()));
+  copy.kind = cudaMemcpyDefault;
+  return MP_CUDA(cudaMemcpy3DAsync(&copy, stream.handle()));
 }
 
-absl::Status CheckSupported(const Descriptor& step) {
-  if (step.kind != OpKind::kAllReduce) return absl::OkStatus();
-  if (!NcclType(step.dtype) || !NcclOp(step.reduce_op) || step.scale != 1.0 || step.shared_output) {
-    return Unsupported("AllReduce of ", DTypeName(step.dtype), " with ",
-                       ReduceOpName(step.reduce_op), ", scale ", step.scale,
-                       step.shared_output ? ", shared output" : "", " over NCCL");
-  }
-  return absl::OkStatus();
+// Whether an input or output of this extent has no element.
+bool IsEmpty(const Descriptor& step, int64_t extent) {
+  if (step.dim < 0) return step.shape.elements() == 0;
+  return step.shape.With(step.dim, extent).elements() == 0;
 }
+
+bool IsShared(const Descriptor& step) { return UsesNccl(step) && step.shared_output; }
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(std::vector<Device*> devices, sync::Mutex& launch)
-    : devices_(std::move(devices)),
-      launch_(launch),
-      comms_(devices_.size(), nullptr),
-      edges_(devices_.size(), nullptr) {}
+NcclCommunicator::NcclCommunicator(std::shared_ptr<Clique> clique, std::vector<int> ranks)
+    : clique_(std::move(clique)), ranks_(std::move(ranks)), edges_(ranks_.size(), nullptr) {}
 
-absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Create(std::vector<Device*> devices,
-                                                                       sync::Mutex& launch) {
-  for (size_t i = 0; i < devices.size(); ++i) {
-    for (size_t k = i + 1; k < devices.size(); ++k) {
-      if (devices[i] != devices[k]) continue;
-      return InvalidArgument(devices[i]->name(), " is named for ranks ", i, " and ", k,
-                             ": NCCL takes one rank on a device");
-    }
-  }
-  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(std::move(devices), launch));
+absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Create(
+    std::shared_ptr<Clique> clique, std::vector<int> ranks) {
+  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(std::move(clique), std::move(ranks)));
   MP_RETURN_IF_ERROR(made->Open());
   return made;
 }
 
 absl::Status NcclCommunicator::Open() {
-  sync::MutexLock lock(launch_);
-  std::vector<int> ordinals;
+  MP_ASSIGN_OR_RETURN(comms_, clique_->Split(ranks_));
+  sync::MutexLock lock(clique_->launch());
   for (size_t peer = 0; peer < size(); ++peer) {
-    ordinals.push_back(devices_[peer]->ordinal());
-    CurrentDevice current(ordinals.back());
+    CurrentDevice current(device(peer).ordinal());
     MP_RETURN_IF_ERROR(current.status());
     MP_RETURN_IF_ERROR(MP_CUDA(cudaEventCreateWithFlags(&edges_[peer], cudaEventDisableTiming)));
   }
-  CurrentDevice current;
-  MP_RETURN_IF_ERROR(current.status());
-  return MP_CUDA(
-      ncclCommInitAll(comms_.data(), static_cast<int>(ordinals.size()), ordinals.data()));
+  return absl::OkStatus();
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  sync::MutexLock lock(launch_);
-  CurrentDevice current;
-  for (const ncclComm_t comm : comms_) {
-    if (comm != nullptr) ncclCommDestroy(comm);
-  }
+  sync::MutexLock lock(clique_->launch());
   for (const cudaEvent_t edge : edges_) {
     if (edge != nullptr) cudaEventDestroy(edge);
   }
 }
+
+absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(
+    const std::vector<int>& peers) {
+  std::vector<int> ranks;
+  for (const int peer : peers) ranks.push_back(ranks_[static_cast<size_t>(peer)]);
+  return Create(clique_, std::move(ranks));
+}
+
+// --- what it can do ------------------------------------------------------------------------------
+
+absl::StatusOr<size_t> NcclCommunicator::OwnerOf(const void* data) const {
+  cudaPointerAttributes found{};
+  MP_RETURN_IF_ERROR(MP_CUDA(cudaPointerGetAttributes(&found, data)));
+  if (found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged) {
+    for (size_t peer = 0; peer < size(); ++peer) {
+      if (device(peer).ordinal() == found.device) return peer;
+    }
+    return InvalidArgument("is memory of cuda ", found.device,
+                           ", which is no device of the Region");
+  }
+  return InvalidArgument("is no memory of a GPU");
+}
+
+absl::Status NcclCommunicator::CheckMemory(absl::string_view what, const void* data, int peer,
+                                           bool own) const {
+  if (data == nullptr) return absl::OkStatus();
+  const Device& here = device(static_cast<size_t>(peer));
+  const absl::StatusOr<size_t> owner = OwnerOf(data);
+  if (owner.ok() && (!own || &device(*owner) == &here)) return absl::OkStatus();
+  return MakeError(owner.ok() ? ErrorKind::kInvalidArgument : KindOf(owner.status()),
+                   absl::StrCat(what, " at ", absl::StrFormat("%p", data), " ",
+                                owner.ok() ? absl::StrCat("is memory of ", device(*owner).name())
+                                           : std::string(owner.status().message()),
+                                "; the rank is on ", here.name()));
+}
+
+absl::Status NcclCommunicator::Inspect(const Descriptor& step, const Part& part, int peer) const {
+  const bool reduces = step.kind == OpKind::kAllReduce;
+  if (reduces) MP_RETURN_IF_ERROR(CheckReduction(step));
+  if (!IsEmpty(step, part.input_extent)) {
+    MP_RETURN_IF_ERROR(
+        CheckMemory(absl::StrCat(OpKindName(step.kind), ": the input"), part.input, peer, reduces));
+  }
+  if (part.output == part.input || IsEmpty(step, part.output_extent)) return absl::OkStatus();
+  return CheckMemory(absl::StrCat(OpKindName(step.kind), ": the output"), part.output, peer,
+                     reduces && !step.shared_output);
+}
+
+// --- operations ----------------------------------------------------------------------------------
 
 std::unique_ptr<Operation> NcclCommunicator::NewOperation(Retirer& retirer) {
   return std::make_unique<NcclOperation>(retirer, size());
@@ -182,61 +164,81 @@ void NcclCommunicator::Drop(Operation& operation) {
 }
 
 absl::Status NcclCommunicator::Issue(Operation& operation) {
-  absl::Status status;
-  for (const Descriptor& step : operation.steps) {
-    if (status.ok()) status = CheckSupported(step);
-  }
-  if (status.ok()) status = Enqueue(operation);
+  const absl::Status status = Enqueue(operation);
   static_cast<NcclOperation&>(operation).Finish();
   return status;
 }
 
 absl::Status NcclCommunicator::Enqueue(const Operation& operation) {
-  sync::MutexLock lock(launch_);
-  MP_RETURN_IF_ERROR(failure_.ToStatus());
+  sync::MutexLock lock(clique_->launch());
+  MP_RETURN_IF_ERROR(clique_->CheckNotBroken());
   CurrentDevice current;
   MP_RETURN_IF_ERROR(current.status());
   for (size_t peer = 0; peer < size(); ++peer) {
-    MP_RETURN_IF_ERROR(devices_[peer]->TakeTurn(StreamOf(operation, peer)));
+    MP_RETURN_IF_ERROR(device(peer).TakeTurn(StreamOf(operation, peer)));
   }
-  MP_RETURN_IF_ERROR(EnqueueReductions(operation));
-  MP_RETURN_IF_ERROR(EnqueueGathers(operation));
+  absl::Status status = EnqueueSteps(operation);
+  // Also behind what has been enqueued of an operation that failed.
   for (size_t peer = 0; peer < size(); ++peer) {
-    MP_RETURN_IF_ERROR(devices_[peer]->EndTurn(StreamOf(operation, peer)));
+    const absl::Status ended = device(peer).EndTurn(StreamOf(operation, peer));
+    if (status.ok()) status = ended;
   }
-  return absl::OkStatus();
+  return status;
+}
+
+absl::Status NcclCommunicator::EnqueueSteps(const Operation& operation) {
+  const std::vector<Descriptor>& steps = operation.steps;
+  if (std::any_of(steps.begin(), steps.end(), UsesNccl)) {
+    const absl::Status status = EnqueueReductions(operation);
+    // Some ranks may have been launched and wait for ever for the others.
+    if (!status.ok()) clique_->SetBroken(status);
+    MP_RETURN_IF_ERROR(status);
+  }
+  absl::Status status;
+  if (!std::all_of(steps.begin(), steps.end(), UsesNccl)) {
+    status = EnqueueGathers(operation);
+  } else if (std::any_of(steps.begin(), steps.end(), IsShared)) {
+    status = Meet(operation);
+  }
+  // Nobody is ordered behind what has been enqueued, and whoever is told may free the memory.
+  for (size_t peer = 0; !status.ok() && peer < size(); ++peer) {
+    cudaStreamSynchronize(StreamOf(operation, peer).handle());
+  }
+  return status;
 }
 
 absl::Status NcclCommunicator::EnqueueReductions(const Operation& operation) {
-  if (std::none_of(operation.steps.begin(), operation.steps.end(), UsesNccl)) {
-    return absl::OkStatus();
-  }
+  Reductions reductions;
   MP_RETURN_IF_ERROR(MP_CUDA(ncclGroupStart()));
   absl::Status status;
   for (int step = 0; step < operation.step_count(); ++step) {
     const Descriptor& what = operation.steps[static_cast<size_t>(step)];
     if (!UsesNccl(what)) continue;
-    const auto count = static_cast<size_t>(what.shape.elements());
     for (size_t peer = 0; peer < size() && status.ok(); ++peer) {
-      const Part& part = operation.step_parts(step)[peer];
-      status = MP_CUDA(ncclAllReduce(part.input, part.output, count, *NcclType(what.dtype),
-                                     *NcclOp(what.reduce_op), comms_[peer],
-                                     StreamOf(operation, peer).handle()));
+      status = EnqueueReduction(what, operation.step_parts(step)[peer], peer,
+                                StreamOf(operation, peer).handle(), reductions);
     }
   }
   const absl::Status end = MP_CUDA(ncclGroupEnd());
-  if (status.ok()) status = end;
-  if (!status.ok()) {
-    failure_ = ToFailure(status);
-    AbortAll();
+  return status.ok() ? end : status;
+}
+
+absl::Status NcclCommunicator::EnqueueReduction(const Descriptor& step, const Part& part,
+                                                size_t peer, cudaStream_t stream,
+                                                Reductions& reductions) {
+  const ncclComm_t comm = (*comms_)[peer];
+  const auto count = static_cast<size_t>(step.shape.elements());
+  const ncclDataType_t type = NcclType(step.dtype);
+  MP_ASSIGN_OR_RETURN(const ncclRedOp_t op, reductions.OpFor(step, comm));
+  if (!step.shared_output) {
+    return MP_CUDA(ncclAllReduce(part.input, part.output, count, type, op, comm, stream));
   }
-  return status;
+  MP_ASSIGN_OR_RETURN(const size_t root, OwnerOf(part.output));
+  return MP_CUDA(
+      ncclReduce(part.input, part.output, count, type, op, static_cast<int>(root), comm, stream));
 }
 
 absl::Status NcclCommunicator::EnqueueGathers(const Operation& operation) {
-  if (std::all_of(operation.steps.begin(), operation.steps.end(), UsesNccl)) {
-    return absl::OkStatus();
-  }
   MP_RETURN_IF_ERROR(Meet(operation));
   bool to_all = false;
   std::vector<size_t> roots;
@@ -244,10 +246,9 @@ absl::Status NcclCommunicator::EnqueueGathers(const Operation& operation) {
     const Descriptor& what = operation.steps[static_cast<size_t>(step)];
     if (what.kind != OpKind::kGather && what.kind != OpKind::kAllGather) continue;
     for (const Push& push : PlanGather(what, operation.step_parts(step))) {
-      MP_RETURN_IF_ERROR(EnqueuePush(push, StreamOf(operation, static_cast<size_t>(push.source)),
-                                     devices_[static_cast<size_t>(push.target)]->ordinal()));
+      MP_RETURN_IF_ERROR(EnqueuePush(push, StreamOf(operation, static_cast<size_t>(push.source))));
     }
-    to_all = to_all || what.kind == OpKind::kAllGather;
+    to_all = to_all || what.kind == OpKind::kAllGather || IsShared(what);
     if (what.kind == OpKind::kGather) roots.push_back(static_cast<size_t>(what.root));
   }
   if (to_all) return Meet(operation);
@@ -275,14 +276,6 @@ absl::Status NcclCommunicator::Meet(const Operation& operation) {
 absl::Status NcclCommunicator::Arrow(const Operation& operation, size_t from, size_t to) {
   MP_RETURN_IF_ERROR(MP_CUDA(cudaEventRecord(edges_[from], StreamOf(operation, from).handle())));
   return MP_CUDA(cudaStreamWaitEvent(StreamOf(operation, to).handle(), edges_[from], 0));
-}
-
-// All together: the resources of one are freed only when its siblings are told too.
-void NcclCommunicator::AbortAll() {
-  for (ncclComm_t& comm : comms_) {
-    if (comm != nullptr) ncclCommAbort(comm);
-    comm = nullptr;
-  }
 }
 
 }  // namespace mp::cuda

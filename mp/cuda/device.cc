@@ -12,11 +12,15 @@ namespace mp::cuda {
 
 Device::~Device() {
   if (last_ != nullptr) cudaEventDestroy(last_);
+  warm_up_stream_.reset();
+  if (warm_up_memory_ != nullptr) cudaFree(warm_up_memory_);
 }
 
 absl::Status Device::Open() {
   CurrentDevice current(ordinal_);
   MP_RETURN_IF_ERROR(current.status());
+  MP_RETURN_IF_ERROR(MP_CUDA(cudaMalloc(&warm_up_memory_, kWarmUpBytes)));
+  MP_ASSIGN_OR_RETURN(warm_up_stream_, Stream::Create(ordinal_, clock_));
   return MP_CUDA(cudaEventCreateWithFlags(&last_, cudaEventDisableTiming));
 }
 

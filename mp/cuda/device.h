@@ -32,6 +32,11 @@ class Device final : public mp::Device {
   // Once, before anything else.
   absl::Status Open();
 
+  // For the first operations of new communicators, whose results nobody looks at.
+  static constexpr size_t kWarmUpBytes = 256 << 10;
+  void* warm_up_memory() const { return warm_up_memory_; }
+  const Stream& warm_up_stream() const { return *warm_up_stream_; }
+
   // The operations of a device run in their order also where they stand on different streams, or
   // two collective kernels could each wait for the other's peers.  Both with the launch lock held,
   // before and after an operation is enqueued on `stream`.
@@ -51,6 +56,8 @@ class Device final : public mp::Device {
   const int ordinal_;
   sync::Clock& clock_;
   sync::Mutex& launch_;
+  void* warm_up_memory_ = nullptr;
+  std::unique_ptr<Stream> warm_up_stream_;
   // Guarded by launch_: the stream of the last operation, by id, and the event behind it.
   uint64_t last_stream_ = 0;
   cudaEvent_t last_ = nullptr;

@@ -1,6 +1,7 @@
 #include "mp/cuda/stream.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,8 @@ constexpr int kFirstEvents = 16;
 constexpr absl::Duration kSpin = absl::Microseconds(50);
 constexpr absl::Duration kShortestSleep = absl::Microseconds(20);
 constexpr absl::Duration kLongestSleep = absl::Milliseconds(1);
+// And asks at least so often whether what it waits for can still come.
+constexpr absl::Duration kWatchInterval = absl::Milliseconds(20);
 
 sync::Atomic<uint64_t> next_id{1};
 
@@ -45,7 +48,7 @@ class Pauses {
       return true;
     }
     if (watch_ != nullptr && waited >= next_watch_) {
-      next_watch_ = waited + watch_->OnStall(stream_, waited);
+      next_watch_ = waited + std::min(watch_->OnStall(stream_, waited), kWatchInterval);
     }
     clock_.Wait(never_, 0, std::min(sleep_, timeout_ - waited));
     sleep_ = std::min(2 * sleep_, kLongestSleep);
@@ -84,8 +87,9 @@ absl::StatusOr<std::unique_ptr<Stream>> Stream::Create(int ordinal, sync::Clock&
   return stream;
 }
 
-// CUDA keeps what is queued alive: neither call waits.
 Stream::~Stream() {
+  set_watch(nullptr);  // what is queued has been issued, and the caller may hold the World's lock
+  static_cast<void>(DoBlock(DoRecord().position, absl::InfiniteDuration()));
   for (const Mark& mark : marks_) {
     if (mark.event != nullptr) cudaEventDestroy(mark.event);
   }
@@ -251,7 +255,15 @@ absl::Status Stream::DoWait(const mp::Event& event) {
 absl::Status Stream::DoLaunch(Kernel kernel) {
   CurrentDevice current(ordinal_);
   MP_RETURN_IF_ERROR(current.status());
-  return kernel.LaunchOn(native());
+  try {
+    return kernel.LaunchOn(native());
+  } catch (const std::exception& error) {
+    return MakeError(ErrorKind::kUserException,
+                     absl::StrCat("a kernel has thrown: ", error.what()));
+  } catch (...) {
+    return MakeError(ErrorKind::kUserException,
+                     "a kernel has thrown something that is no std::exception");
+  }
 }
 
 absl::Status Stream::DoCopy(const TensorView& source, const TensorView& target) {

@@ -20,6 +20,15 @@ class HostCommunicator : public Communicator {
       : executor_(executor), world_size_(world_size) {}
 
   bool holds_places() const override { return true; }
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(const std::vector<int>& peers) override {
+    return std::make_unique<HostCommunicator>(executor_, static_cast<int>(peers.size()));
+  }
+  absl::Status Inspect(const Descriptor&, const Part&, int) const override {
+    return absl::OkStatus();
+  }
+  // What has begun here ends by itself.
+  absl::Status Health() override { return absl::OkStatus(); }
+  void Abort() override {}
   std::unique_ptr<Operation> NewOperation(Retirer& retirer) override {
     return std::make_unique<HostOperation>(executor_, retirer, world_size_);
   }

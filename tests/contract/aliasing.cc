@@ -98,6 +98,7 @@ TEST(Ali2, ReductionsRefuseAnOutputThatOverlapsItsOwnInput) {
 }
 
 TEST(Ali2, ReductionsRefuseAnOutputThatOverlapsAPeersInput) {
+  SKIP_UNLESS(reduces_any_memory);
   auto world = NewWorld(3);
   for (const int64_t shift : {0, 1, 7}) {
     Tensors tensors(*world);
@@ -114,6 +115,7 @@ TEST(Ali2, ReductionsRefuseAnOutputThatOverlapsAPeersInput) {
 }
 
 TEST(Ali3, OneOutputGivenTwiceIsRefusedAndBothRanksAreNamed) {
+  SKIP_UNLESS(reduces_any_memory);
   auto world = NewWorld(3);
   Tensors tensors(*world);
   Views xs = Tensors::ViewsOf(tensors.xs), outputs = Tensors::ViewsOf(tensors.outputs);
@@ -127,6 +129,7 @@ TEST(Ali3, OneOutputGivenTwiceIsRefusedAndBothRanksAreNamed) {
 }
 
 TEST(Ali3, OneTensorReducedInPlaceByTwoRanksIsRefused) {
+  SKIP_UNLESS(reduces_any_memory);
   auto world = NewWorld(3);
   Tensors tensors(*world);
   Views xs = Tensors::ViewsOf(tensors.xs);

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "mp/backend.h"
 #include "mp/base/sync.h"
+#include "mp/dtype.h"
 #include "mp/kernel.h"
 
 namespace mp::test {
@@ -33,6 +34,7 @@ struct Setup {
 inline void CopyOnHost(void* to, const void* from, size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
 }
+inline bool EveryReduction(DType, ReduceOp, double, int) { return true; }
 inline Kernel KernelOnHost(std::function<void()> body) { return Kernel(std::move(body)); }
 
 struct BackendUnderTest {
@@ -55,6 +57,16 @@ struct BackendUnderTest {
   bool records = true;
   // Several ranks may have one device.
   bool shares_devices = true;
+  // What a reduction reads and writes may be memory of another rank's device; otherwise that is
+  // InvalidArgument.
+  bool reduces_any_memory = true;
+  // Stream::Scale, which needs compute of the backend's own; otherwise it is Unsupported.
+  bool scales = true;
+  // Compute can fail while it runs; otherwise what is queued has no way to say so.
+  bool compute_can_fail = true;
+  // Whether it carries out a reduction with this scale over that many ranks; otherwise that is
+  // Unsupported.
+  bool (*reduces)(DType, ReduceOp, double scale, int ranks) = EveryReduction;
 };
 
 BackendUnderTest ThisBackend();

@@ -13,12 +13,16 @@ namespace {
 
 using ::testing::Each;
 
-CallSpec RandomReduction(Random& random) {
+CallSpec RandomReduction(Random& random, int ranks) {
   CallSpec spec;
   spec.kind = OpKind::kAllReduce;
   spec.dtype = random.Pick(ReducibleTypes());
   spec.op = static_cast<ReduceOp>(random.Below(IsReducibleFloat(spec.dtype) ? 5 : 4));
   if (IsReducibleFloat(spec.dtype) && random.OneIn(4)) spec.scale = 0.5;
+  if (!Under().reduces(spec.dtype, spec.op, spec.scale, ranks)) {
+    spec.op = ReduceOp::kSum;
+    spec.scale = 1;
+  }
   std::vector<int64_t> sizes;
   for (int dims = random.Below(4); dims > 0; --dims) sizes.push_back(random.Below(7));
   if (random.OneIn(10)) sizes = {1000 + random.Below(9000)};
@@ -110,8 +114,8 @@ class Program {
     const bool batch = step.form == Form::kBatch || step.form == Form::kStartBatch;
     for (int i = batch ? 1 + random_.Below(4) : 1; i > 0; --i) {
       const std::vector<int>& ranks = groups_[step.group];
-      CallSpec spec = random_.OneIn(2) ? RandomReduction(random_)
-                                       : RandomGather(random_, static_cast<int>(ranks.size()));
+      const int n = static_cast<int>(ranks.size());
+      CallSpec spec = random_.OneIn(2) ? RandomReduction(random_, n) : RandomGather(random_, n);
       spec.seed = random_.Bits() % 1000000;
       calls_.emplace_back(world, ranks, spec);
     }

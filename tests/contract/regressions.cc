@@ -104,6 +104,29 @@ TEST(Stream, MayGoWithWorkInIt) {
   EXPECT_EQ(ran, 100);
 }
 
+// An operation that stood behind one which comes to nothing is issued, though nobody posts again.
+TEST(Ord3, WhatAClosedRegionWasInTheWayOfIsIssued) {
+  auto world = NewWorld(3, {.rank_threads = false, .absence_timeout = absl::InfiniteDuration()});
+  ASSERT_OK_AND_ASSIGN(Region two, world->NewRegion({0, 1}));
+  Call never(*world, {.kind = OpKind::kAllGather});
+  Call call(*world, {0, 1}, {.shape = {5}});
+  {
+    std::vector<Attachment> ranks;
+    for (int id = 0; id < 2; ++id) ranks.push_back(world->Attach(id).value());
+    std::vector<Work> works;
+    for (Attachment& rank : ranks) EXPECT_OK(never.Start(rank->region()));
+    for (Attachment& rank : ranks) {
+      RankRegion mine = two.ForRank(*rank).value();
+      ASSERT_OK_AND_ASSIGN(Work work, call.Start(mine));
+      works.push_back(work);
+    }
+    world->region().Close();
+    for (Work& work : works) EXPECT_OK(work.Synchronize());
+  }
+  call.ExpectDone();
+  never.ExpectUntouched();
+}
+
 TEST(Abs1, ADeadlineHoldsForWhoeverWaitsOnWhateverStream) {
   SKIP_UNLESS(doors_never_wait);
   for (const bool poll : {false, true}) {

@@ -179,6 +179,7 @@ TEST(Stream, CopiesBetweenPitches) {
 }
 
 TEST(Stream, ScalesIntoAnotherTensorOrInPlace) {
+  SKIP_UNLESS(scales);
   auto world = NewWorld(1);
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kBF16}) {
     Tensor from(world->device(0), dtype, {3, 5}), to(world->device(0), dtype, {3, 5});
@@ -197,6 +198,7 @@ TEST(Stream, ScalesIntoAnotherTensorOrInPlace) {
 }
 
 TEST(Stream, TellsTheFirstErrorOfItsWorkOnceAndGoesOn) {
+  SKIP_UNLESS(compute_can_fail);
   auto world = NewWorld(1);
   std::vector<absl::Status> told;
   bool ran = false;
@@ -216,6 +218,7 @@ TEST(Stream, TellsTheFirstErrorOfItsWorkOnceAndGoesOn) {
 }
 
 TEST(Stream, AnErrorOfAKernelIsToldByRunAtTheLatest) {
+  SKIP_UNLESS(compute_can_fail);
   auto world = NewWorld(2);
   const absl::Status status = world->Run([&](Rank& rank) -> absl::Status {
     if (rank.id() == 1) {

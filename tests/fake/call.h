@@ -18,7 +18,7 @@ class Call {
   explicit Call(const char* name) : core_(Core::Current()) {
     if (core_ == nullptr || Core::InTask()) return;
     lock_ = std::unique_lock<std::mutex>(core_->mutex);
-    ++core_->calls[name];
+    result_ = static_cast<cudaError_t>(core_->CountCall(name));
   }
 
   // What the function answers before it looks at its arguments.
@@ -26,7 +26,7 @@ class Call {
     if (core_ == nullptr) return cudaErrorInsufficientDriver;
     if (Core::InTask()) return cudaErrorNotPermitted;
     if (core_->options.devices == 0) return cudaErrorNoDevice;
-    return core_->sticky;
+    return core_->sticky != cudaSuccess ? core_->sticky : result_;
   }
 
   cudaError_t Return(cudaError_t result) {
@@ -46,6 +46,7 @@ class Call {
  private:
   Core* core_;
   std::unique_lock<std::mutex> lock_;
+  cudaError_t result_ = cudaSuccess;
 };
 
 }  // namespace mp::fake

@@ -32,6 +32,7 @@ Core::Core(const Options& with)
     : options(with),
       occupants(static_cast<size_t>(with.devices), nullptr),
       nccl_threads(static_cast<size_t>(with.devices)),
+      launched(static_cast<size_t>(with.devices)),
       id_(next_id.fetch_add(1)),
       random_(with.seed) {
   Core* none = nullptr;
@@ -49,8 +50,18 @@ Core::~Core() {
     work_.notify_all();
   }
   scheduler_.join();
+  for (std::thread& thread : beside_) thread.join();
   for (const auto& [data, allocation] : allocations) std::free(allocation.data);
   current.store(nullptr);
+}
+
+int Core::CountCall(const std::string& name) {
+  const int64_t number = ++calls[name];
+  const auto found = to_fail.find(name);
+  if (found == to_fail.end() || found->second.first != number) return 0;
+  const int result = found->second.second;
+  to_fail.erase(found);
+  return result;
 }
 
 void Core::Enqueue(CUstream_st* stream, std::unique_ptr<Task> task) {
@@ -61,6 +72,24 @@ void Core::Enqueue(CUstream_st* stream, std::unique_ptr<Task> task) {
 void Core::Changed() {
   ++changes_;
   work_.notify_all();
+}
+
+void Core::RunBeside(std::function<void()> run) {
+  const auto over = [this](std::thread& thread) {
+    const auto found = std::find(finished_.begin(), finished_.end(), thread.get_id());
+    if (found == finished_.end()) return false;
+    finished_.erase(found);
+    thread.join();
+    return true;
+  };
+  beside_.erase(std::remove_if(beside_.begin(), beside_.end(), over), beside_.end());
+  beside_.emplace_back([this, run = std::move(run)]() mutable {
+    in_task = true;
+    run();
+    run = nullptr;
+    std::lock_guard<std::mutex> lock(mutex);
+    finished_.push_back(std::this_thread::get_id());
+  });
 }
 
 void Core::Poke() {
@@ -153,10 +182,7 @@ void Core::Schedule() {
     if (credit_ > 0) --credit_;
     CUstream_st* stream = ready[Choose(ready.size())];
     Task& task = *stream->queue.front();
-    if (!task.needs_lock()) lock.unlock();
-    const bool done = task.Run();
-    if (!task.needs_lock()) lock.lock();
-    if (done) stream->queue.pop_front();
+    if (task.Run()) stream->queue.pop_front();
     const auto gone = [](const auto& it) { return it->destroyed && it->queue.empty(); };
     all_streams_.erase(std::remove_if(all_streams_.begin(), all_streams_.end(), gone),
                        all_streams_.end());
@@ -208,6 +234,8 @@ void Core::Break(const std::string& title, const std::vector<std::string>& lines
   moved_.notify_all();
 }
 
+bool Machine::RunsThisThread() { return Core::InTask(); }
+
 Machine::Machine(const Options& options) : core_(std::make_unique<Core>(options)) {}
 Machine::~Machine() = default;
 
@@ -217,7 +245,7 @@ Live Machine::live() const {
   live.streams = static_cast<int64_t>(core_->streams.size());
   live.events = static_cast<int64_t>(core_->events.size());
   live.allocations = static_cast<int64_t>(core_->allocations.size());
-  live.communicators = static_cast<int64_t>(core_->communicators.size());
+  live.communicators = core_->live_communicators;
   for (const auto& [data, allocation] : core_->allocations) {
     live.bytes += static_cast<int64_t>(allocation.bytes);
   }
@@ -228,6 +256,32 @@ int64_t Machine::calls(const std::string& name) const {
   std::lock_guard<std::mutex> lock(core_->mutex);
   const auto found = core_->calls.find(name);
   return found == core_->calls.end() ? 0 : found->second;
+}
+
+std::map<std::string, int64_t> Machine::calls() const {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  return core_->calls;
+}
+
+bool Machine::busy(int device) const {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  return core_->occupants[static_cast<size_t>(device)] != nullptr;
+}
+
+void Machine::FailCall(const std::string& name, int64_t i, int result) {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  core_->to_fail[name] = {core_->calls[name] + i, result};
+}
+
+void Machine::StallCollectives(bool stall) {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  core_->stalled = stall;
+  core_->Changed();
+}
+
+void Machine::ReportFromNccl(int result) {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  core_->nccl_error = result;
 }
 
 std::vector<std::string> Machine::findings() const {

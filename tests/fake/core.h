@@ -1,7 +1,7 @@
 // The inside of the fake machine, which the fake CUDA runtime and the fake NCCL share.
 //
-// One lock guards everything, and every task of a stream runs under it but those that are code of
-// the program.
+// One lock guards everything, and every task of a stream runs under it.  Code of the program runs
+// on a thread of its own, without it.
 #ifndef MP_TESTS_FAKE_CORE_H_
 #define MP_TESTS_FAKE_CORE_H_
 
@@ -39,8 +39,6 @@ class Task {
   virtual bool Ready() const { return true; }
   // Called when ready, and again until it returns true: it is done then.
   virtual bool Run() = 0;
-  // Code of the program runs without the lock.
-  virtual bool needs_lock() const { return true; }
   // Why it is not ready.
   virtual std::vector<Blocker> Blockers() const { return {}; }
 };
@@ -88,14 +86,24 @@ class Core {
   std::set<CUstream_st*> streams;  // alive
   std::set<CUevent_st*> events;
   std::map<const char*, Allocation> allocations;  // by address
-  std::set<const void*> communicators;
-  std::set<std::pair<int, int>> peers;  // (device, peer): access is enabled
+  std::set<const void*> communicators;            // handles that may be used
+  int64_t live_communicators = 0;                 // those of a clique are gone all at once
+  std::set<std::pair<int, int>> peers;            // (device, peer): access is enabled
   // By device: the stream whose head is the collective kernel that it runs, and the thread that is
   // inside NCCL with a communicator of it.
   std::vector<CUstream_st*> occupants;
   std::vector<std::thread::id> nccl_threads;
+  // By device: the collectives that it was given last, by number, in its order.
+  std::vector<std::deque<uint64_t>> launched;
+  uint64_t meetings = 0;                 // collectives so far
+  bool stalled = false;                  // collective kernels do not end
+  int nccl_error = 0;                    // what NCCL says asynchronously
   std::map<std::string, int64_t> calls;  // by function
   cudaError_t sticky = cudaSuccess;      // once set, the answer of every call
+
+  // What the test wants this call of the function to answer; 0 for what it does by itself.
+  int CountCall(const std::string& name);
+  std::map<std::string, std::pair<int64_t, int>> to_fail;  // by function: which call, and how
 
   void Enqueue(CUstream_st* stream, std::unique_ptr<Task> task);
   // Something that a task's Ready looks at is different now.
@@ -110,6 +118,8 @@ class Core {
   void Report(std::string finding) { findings_.push_back(std::move(finding)); }
   const std::vector<std::string>& findings() const { return findings_; }
   size_t queued() const;
+  // Runs code of the program beside everything else, as a task; joined when the machine goes.
+  void RunBeside(std::function<void()> run);
   // Adopts a new stream, which lives on after cudaStreamDestroy until it is empty.
   CUstream_st* Adopt(std::unique_ptr<CUstream_st> stream);
   // 0 <= result < bound.
@@ -133,6 +143,8 @@ class Core {
   int64_t credit_ = 0;    // tasks that may run before the program looks again
   uint64_t changes_ = 0;  // by calls of the program
   bool stop_ = false;
+  std::vector<std::thread> beside_;        // code of the program that runs or has run
+  std::vector<std::thread::id> finished_;  // which of it has
   std::thread scheduler_;
 };
 

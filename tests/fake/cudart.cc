@@ -51,19 +51,35 @@ class Wait final : public Task {
   CUstream_st* where_;
 };
 
+// Code of the program, which runs on a thread of its own: that of one stream does not wait for
+// that of another, nor does it hold the machine up.
 class HostFunction final : public Task {
  public:
-  HostFunction(cudaHostFn_t function, void* data) : function_(function), data_(data) {}
+  HostFunction(Core& core, cudaHostFn_t function, void* data)
+      : core_(core), function_(function), data_(data) {}
   std::string Name() const override { return "cudaLaunchHostFunc"; }
-  bool needs_lock() const override { return false; }
+  bool Ready() const override { return !started_ || *ended_; }
   bool Run() override {
-    function_(data_);
-    return true;
+    if (started_) return true;
+    started_ = true;
+    core_.RunBeside([&core = core_, function = function_, data = data_, ended = ended_] {
+      function(data);
+      std::lock_guard<std::mutex> lock(core.mutex);
+      *ended = true;
+      core.Changed();
+    });
+    return false;
+  }
+  std::vector<Blocker> Blockers() const override {
+    return {{nullptr, "runs code of the program, which has not returned"}};
   }
 
  private:
+  Core& core_;
   cudaHostFn_t function_;
   void* data_;
+  bool started_ = false;
+  const std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
 };
 
 }  // namespace
@@ -213,7 +229,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void* data) {
   MP_FAKE_BEGIN(cudaLaunchHostFunc);
   if (call.core().streams.count(stream) == 0) return call.Return(cudaErrorInvalidResourceHandle);
-  call.core().Enqueue(stream, std::make_unique<mp::fake::HostFunction>(fn, data));
+  mp::fake::Core& core = call.core();
+  core.Enqueue(stream, std::make_unique<mp::fake::HostFunction>(core, fn, data));
   return cudaSuccess;
 }
 

@@ -19,6 +19,7 @@
 #define MP_TESTS_FAKE_MACHINE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,9 +52,25 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
+  // Whether the calling thread is work of a stream, for which the memory of devices is there.
+  static bool RunsThisThread();
+
   Live live() const;
   // How many calls of the CUDA function `name` there were: "cudaEventQuery".
   int64_t calls(const std::string& name) const;
+  // The same for every function that was called.
+  std::map<std::string, int64_t> calls() const;
+  // Lets the i-th call of the function from now on, counted from 1, answer `result` and do nothing;
+  // an ncclGroupEnd launches some of its ranks before.  The error is not sticky.
+  void FailCall(const std::string& name, int64_t i, int result);
+  // Collective kernels start and do not end, but by an abort.
+  void StallCollectives(bool stall);
+  // What ncclCommGetAsyncError says from now on.
+  void ReportFromNccl(int result);
+
+  // Whether the device runs a collective kernel.
+  bool busy(int device) const;
+
   // A line for every use that real hardware or libraries would not forgive.
   std::vector<std::string> findings() const;
   // Empty where nothing is alive, queued or found; else what is, a line each.

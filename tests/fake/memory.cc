@@ -130,12 +130,27 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
   MP_FAKE_BEGIN(cudaMalloc);
   *data = nullptr;
   if (bytes == 0) return cudaSuccess;
+  // It may have to wait for what the device runs: one collective kernel, if any, that waits for its
+  // peers.
+  const auto device = static_cast<size_t>(call.thread().device);
+  mp::fake::Core& core = call.core();
+  if (!call.Wait([&] { return core.occupants[device] == nullptr; }))
+    return call.Return(core.sticky);
   void* memory = nullptr;
   if (posix_memalign(&memory, 256, bytes) != 0) return call.Return(cudaErrorMemoryAllocation);
   std::memset(memory, mp::fake::kFresh, bytes);
   auto* address = static_cast<char*>(memory);
-  call.core().allocations[address] = {call.thread().device, bytes, address};
+  core.allocations[address] = {call.thread().device, bytes, address};
   *data = memory;
+  return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data) {
+  MP_FAKE_BEGIN(cudaPointerGetAttributes);
+  *attributes = {};
+  const mp::fake::Allocation* found = call.core().Find(data, 1);
+  attributes->type = found != nullptr ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+  attributes->device = found != nullptr ? found->device : -2;
   return cudaSuccess;
 }
 
@@ -153,6 +168,19 @@ cudaError_t cudaFree(void* data) {
   std::memset(allocation.data, mp::fake::kFreed, allocation.bytes);
   core.allocations.erase(address);
   std::free(allocation.data);
+  return cudaSuccess;
+}
+
+// By way of a stream that no other one waits for, and done when it returns.
+cudaError_t cudaMemcpy(void* dst, const void* src, size_t count, cudaMemcpyKind kind) {
+  MP_FAKE_BEGIN(cudaMemcpy);
+  if (count == 0) return cudaSuccess;
+  Side to{static_cast<char*>(dst), count, 1};
+  Side from{mp::fake::Mutable(src), count, 1};
+  mp::fake::Resolve(call.core(), kind, to, from);
+  const std::string fault = mp::fake::FaultOfBoth(call.core(), to, from, {count, 1, 1});
+  if (!fault.empty()) return call.Refuse(cudaErrorInvalidValue, "cudaMemcpy: " + fault);
+  mp::fake::Move(to, from, {count, 1, 1});
   return cudaSuccess;
 }
 
@@ -177,25 +205,13 @@ cudaError_t cudaMemcpy2DAsync(void* dst, size_t dpitch, const void* src, size_t 
 
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
   MP_FAKE_BEGIN(cudaMemcpy3DAsync);
-  if (p->srcArray != nullptr || p->dstArray != nullptr || p->kind != cudaMemcpyDeviceToDevice) {
+  if (p->srcArray != nullptr || p->dstArray != nullptr) {
     return call.Refuse(cudaErrorInvalidValue, "cudaMemcpy3DAsync: not modelled");
   }
-  return mp::fake::Copy(call, "cudaMemcpy3DAsync", mp::fake::SideOf(p->dstPtr, p->dstPos, -1),
-                        mp::fake::SideOf(p->srcPtr, p->srcPos, -1),
-                        {p->extent.width, p->extent.height, p->extent.depth}, stream);
-}
-
-cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
-  MP_FAKE_BEGIN(cudaMemcpy3DPeerAsync);
-  if (p->srcArray != nullptr || p->dstArray != nullptr) {
-    return call.Refuse(cudaErrorInvalidValue, "cudaMemcpy3DPeerAsync: not modelled");
-  }
-  if (!call.IsDevice(p->srcDevice) || !call.IsDevice(p->dstDevice)) {
-    return call.Return(cudaErrorInvalidDevice);
-  }
-  return mp::fake::Copy(call, "cudaMemcpy3DPeerAsync",
-                        mp::fake::SideOf(p->dstPtr, p->dstPos, p->dstDevice),
-                        mp::fake::SideOf(p->srcPtr, p->srcPos, p->srcDevice),
+  Side to = mp::fake::SideOf(p->dstPtr, p->dstPos, -1);
+  Side from = mp::fake::SideOf(p->srcPtr, p->srcPos, -1);
+  mp::fake::Resolve(call.core(), p->kind, to, from);
+  return mp::fake::Copy(call, "cudaMemcpy3DAsync", to, from,
                         {p->extent.width, p->extent.height, p->extent.depth}, stream);
 }
 

@@ -1,9 +1,8 @@
 // The functions of NCCL that mp calls, over the fake machine, defined against the real header.
 //
-// A call inside a group does nothing before the group ends.  A collective is one kernel on each
-// rank: it starts when its stream comes to it and its device has room, and is done when all have
-// started. The k-th launch of a rank meets the k-th of the others; nothing but a Finding tells when
-// they are not the same operation.
+// A call inside a group does nothing before the group ends.  Communicators are made, split, and
+// ended in groups of their own; those that were made together are only gone when all have been
+// destroyed or aborted.
 #include <nccl.h>
 
 #include <algorithm>
@@ -11,157 +10,13 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/fake/collective.h"
 #include "tests/fake/core.h"
 #include "tests/fake/fold.h"
-
-namespace mp::fake {
-namespace {
-
-// One rank's part in a collective.
-struct Member {
-  const char* send = nullptr;
-  char* recv = nullptr;
-  CUstream_st* stream = nullptr;  // null before the rank launches
-  bool started = false;
-};
-
-// One collective: the k-th launch of every rank.
-struct Meeting {
-  std::string what;
-  uint64_t sequence = 0;
-  size_t count = 0;
-  ncclDataType_t type = ncclFloat32;
-  ncclRedOp_t op = ncclSum;
-  std::vector<Member> members;
-  size_t started = 0;
-  size_t finished = 0;
-  std::vector<char> result;
-};
-
-struct Clique {
-  int number = 0;
-  size_t size = 0;
-  std::map<uint64_t, std::shared_ptr<Meeting>> meetings;
-};
-
-// What outlives a communicator until its kernels are done.
-struct RankState {
-  std::shared_ptr<Clique> clique;
-  size_t rank = 0;
-  int device = 0;
-  uint64_t launches = 0;
-  int outstanding = 0;
-  bool aborted = false;
-};
-
-class Kernel final : public Task {
- public:
-  Kernel(Core& core, std::shared_ptr<RankState> state, std::shared_ptr<Meeting> meeting)
-      : core_(core), state_(std::move(state)), meeting_(std::move(meeting)) {}
-
-  std::string Name() const override {
-    return absl::StrCat(meeting_->what, " ", meeting_->sequence, " of communicator ",
-                        state_->clique->number, ", rank ", state_->rank, ",");
-  }
-
-  bool Ready() const override {
-    if (state_->aborted) return true;
-    return member().started ? meeting_->started == state_->clique->size : occupant() == nullptr;
-  }
-
-  bool Run() override {
-    if (state_->aborted) return Finish();
-    if (!member().started) {
-      member().started = true;
-      occupant() = member().stream;
-      if (++meeting_->started == state_->clique->size) Fold();
-      return false;
-    }
-    std::copy(meeting_->result.begin(), meeting_->result.end(), Checked(member().recv));
-    return Finish();
-  }
-
-  std::vector<Blocker> Blockers() const override {
-    if (!member().started) return {{occupant(), "has no room on its device beside a kernel"}};
-    std::vector<Blocker> blockers;
-    for (size_t rank = 0; rank < meeting_->members.size(); ++rank) {
-      const Member& peer = meeting_->members[rank];
-      if (peer.started) continue;
-      blockers.push_back({peer.stream, absl::StrCat("waits for rank ", rank,
-                                                    peer.stream ? ", which is queued"
-                                                                : ", which has not launched it")});
-    }
-    return blockers;
-  }
-
- private:
-  Member& member() const { return meeting_->members[state_->rank]; }
-  CUstream_st*& occupant() const { return core_.occupants[static_cast<size_t>(state_->device)]; }
-
-  // The memory, or spare memory where it is not a live device buffer any more.
-  char* Checked(const char* data) {
-    if (core_.Find(data, meeting_->result.size()) != nullptr) return const_cast<char*>(data);
-    core_.Report(absl::StrCat(Name(), " when it ran: a buffer that is not there"));
-    spare_.resize(meeting_->result.size());
-    return spare_.data();
-  }
-
-  // From another rank on each time: the order is nobody's business.
-  void Fold() {
-    const size_t n = state_->clique->size;
-    meeting_->result.resize(meeting_->count * SizeOf(meeting_->type));
-    for (size_t i = 0; i < n; ++i) {
-      const char* input = Checked(meeting_->members[(i + meeting_->sequence) % n].send);
-      if (i == 0) {
-        std::copy_n(input, meeting_->result.size(), meeting_->result.data());
-      } else {
-        FoldInto(meeting_->result.data(), input, meeting_->count, meeting_->type, meeting_->op);
-      }
-    }
-  }
-
-  bool Finish() {
-    if (occupant() == member().stream) occupant() = nullptr;
-    --state_->outstanding;
-    if (++meeting_->finished == state_->clique->size) {
-      state_->clique->meetings.erase(meeting_->sequence);
-    }
-    return true;
-  }
-
-  Core& core_;
-  std::shared_ptr<RankState> state_;
-  std::shared_ptr<Meeting> meeting_;
-  std::vector<char> spare_;
-};
-
-struct Launch {
-  ncclComm_t comm;
-  Member member;
-  std::string what;
-  size_t count;
-  ncclDataType_t type;
-  ncclRedOp_t op;
-};
-
-// The group of the calling thread.
-thread_local int depth = 0;
-thread_local std::vector<Launch> group;
-thread_local ncclResult_t group_result = ncclSuccess;
-thread_local std::string last_error;
-
-ncclResult_t Refuse(Core* core, ncclResult_t result, const std::string& why) {
-  last_error = why;
-  if (core != nullptr) core->Report(why);
-  if (depth > 0 && group_result == ncclSuccess) group_result = result;
-  return result;
-}
-
-}  // namespace
-}  // namespace mp::fake
 
 struct ncclComm {
   std::shared_ptr<mp::fake::RankState> state;
@@ -170,27 +25,62 @@ struct ncclComm {
 namespace mp::fake {
 namespace {
 
-void Start(Core& core, const Launch& launch) {
-  RankState& state = *launch.comm->state;
-  std::shared_ptr<Meeting>& meeting = state.clique->meetings[state.launches];
-  if (meeting == nullptr) {
-    meeting = std::make_shared<Meeting>();
-    meeting->what = launch.what;
-    meeting->sequence = state.launches;
-    meeting->count = launch.count;
-    meeting->type = launch.type;
-    meeting->op = launch.op;
-    meeting->members.resize(state.clique->size);
-  } else if (meeting->count != launch.count || meeting->type != launch.type ||
-             meeting->op != launch.op) {
-    core.Report(absl::StrCat(launch.what, " ", state.launches, " of communicator ",
-                             state.clique->number, ": rank ", state.rank, " differs from a peer"));
-  }
-  ++state.launches;
-  ++state.outstanding;
-  meeting->members[state.rank] = launch.member;
-  core.Enqueue(launch.member.stream, std::make_unique<Kernel>(core, launch.comm->state, meeting));
+struct SplitCall {
+  ncclComm_t comm;
+  int color;
+  int key;
+  ncclComm_t* made;
+};
+
+struct End {
+  ncclComm_t comm;
+  bool abort;
+};
+
+// The group of a thread.
+struct Group {
+  int depth = 0;
+  ncclResult_t result = ncclSuccess;
+  std::vector<Launch> launches;
+  std::vector<SplitCall> splits;
+  std::vector<End> ends;
+};
+thread_local Group group;
+thread_local std::string last_error;
+
+ncclResult_t Refuse(Core* core, ncclResult_t result, const std::string& why) {
+  last_error = why;
+  if (core != nullptr) core->Report(why);
+  if (group.depth > 0 && group.result == ncclSuccess) group.result = result;
+  return result;
 }
+
+// A call of an NCCL function, for as long as it runs: holds the machine's lock.
+class NcclCall {
+ public:
+  explicit NcclCall(const char* name) : core_(Core::Current()), name_(name) {
+    if (core_ == nullptr) return;
+    lock_ = std::unique_lock<std::mutex>(core_->mutex);
+    result_ = static_cast<ncclResult_t>(core_->CountCall(name));
+    if (result_ == ncclSuccess && core_->sticky != cudaSuccess) result_ = ncclUnhandledCudaError;
+    if (result_ != ncclSuccess) last_error = absl::StrCat(name, " of the fake");
+    if (result_ != ncclSuccess && group.depth > 0) group.result = result_;
+  }
+  // What the function answers before it looks at its arguments.
+  ncclResult_t Begin() const { return core_ == nullptr ? ncclUnhandledCudaError : result_; }
+  ncclResult_t Refuse(ncclResult_t result, const std::string& why) const {
+    return fake::Refuse(core_, result, absl::StrCat(name_, ": ", why));
+  }
+  bool Knows(ncclComm_t comm) const { return core_->communicators.count(comm) > 0; }
+  Core& core() const { return *core_; }
+  std::unique_lock<std::mutex>& lock() { return lock_; }
+
+ private:
+  Core* core_;
+  const char* name_;
+  std::unique_lock<std::mutex> lock_;
+  ncclResult_t result_ = ncclSuccess;
+};
 
 // The calling thread enters NCCL with a communicator of this device.
 void Occupy(Core& core, int device) {
@@ -201,13 +91,103 @@ void Occupy(Core& core, int device) {
   owner = std::this_thread::get_id();
 }
 
-ncclResult_t EndGroup(Core& core) {
-  const ncclResult_t result = std::exchange(group_result, ncclSuccess);
-  for (const Launch& launch : std::exchange(group, {})) {
-    core.nccl_threads[static_cast<size_t>(launch.comm->state->device)] = std::thread::id();
-    if (result == ncclSuccess) Start(core, launch);
+// Communicators of these devices, one after the other.
+std::vector<ncclComm_t> Make(Core& core, const std::vector<int>& devices) {
+  static int next = 0;  // guarded by the machine's lock
+  auto clique = std::make_shared<Clique>();
+  clique->number = ++next;
+  clique->size = devices.size();
+  std::vector<ncclComm_t> made;
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    auto state = std::make_shared<RankState>();
+    state->clique = clique;
+    state->rank = rank;
+    state->device = devices[rank];
+    made.push_back(new ncclComm{state});
+    core.communicators.insert(made.back());
+    ++core.live_communicators;
+  }
+  return made;
+}
+
+ncclResult_t SplitAll(NcclCall& call, const std::vector<SplitCall>& splits) {
+  const std::shared_ptr<Clique> parent = splits[0].comm->state->clique;
+  std::map<int, std::vector<SplitCall>> colors;
+  for (const SplitCall& split : splits) {
+    if (split.comm->state->clique != parent) {
+      return call.Refuse(ncclInvalidUsage, "a group splits two parents");
+    }
+    *split.made = nullptr;
+    if (split.color != NCCL_SPLIT_NOCOLOR) colors[split.color].push_back(split);
+  }
+  if (splits.size() != parent->size) {
+    return call.Refuse(ncclInvalidUsage, "not all ranks of the parent split");
+  }
+  if (!parent->meetings.empty()) {
+    return call.Refuse(ncclInvalidUsage, "a parent with collectives that are not done is split");
+  }
+  for (auto& [color, members] : colors) {
+    std::sort(members.begin(), members.end(), [](const SplitCall& a, const SplitCall& b) {
+      return std::pair(a.key, a.comm->state->rank) < std::pair(b.key, b.comm->state->rank);
+    });
+    std::vector<int> devices;
+    for (const SplitCall& member : members) devices.push_back(member.comm->state->device);
+    const std::vector<ncclComm_t> made = Make(call.core(), devices);
+    for (size_t i = 0; i < made.size(); ++i) *members[i].made = made[i];
+  }
+  return ncclSuccess;
+}
+
+// Destroying waits for the communicator's kernels, aborting ends them.
+ncclResult_t EndAll(NcclCall& call, const std::vector<End>& ends) {
+  Core& core = call.core();
+  for (const End& end : ends) {
+    core.communicators.erase(end.comm);
+    if (end.abort) end.comm->state->aborted = true;
+  }
+  core.Changed();
+  bool done = true;
+  for (const End& end : ends) {
+    RankState& state = *end.comm->state;
+    if (!end.abort) {
+      done = core.WaitUntil(call.lock(), [&state] { return state.outstanding == 0; }) && done;
+    }
+    if (++state.clique->released == state.clique->size) {
+      core.live_communicators -= static_cast<int64_t>(state.clique->size);
+    }
+    delete end.comm;
+  }
+  return done ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+// A group that fails at its end may have launched some of its ranks.
+ncclResult_t EndGroup(NcclCall& call) {
+  Core& core = call.core();
+  const Group ended = std::exchange(group, {});
+  const bool launches = !ended.launches.empty();
+  for (const Launch& launch : ended.launches) {
+    core.nccl_threads[static_cast<size_t>(launch.state->device)] = std::thread::id();
+  }
+  if (launches + !ended.splits.empty() + !ended.ends.empty() > 1) {
+    return call.Refuse(ncclInvalidUsage, "a group mixes collectives with what makes communicators");
+  }
+  ncclResult_t result = call.Begin() != ncclSuccess ? call.Begin() : ended.result;
+  const size_t count = call.Begin() == ncclSuccess  ? ended.launches.size()
+                       : core.sticky == cudaSuccess ? ended.launches.size() / 2
+                                                    : 0;
+  for (size_t i = 0; ended.result == ncclSuccess && i < count; ++i) {
+    Start(core, ended.launches[i]);
+  }
+  if (result == ncclSuccess && !ended.splits.empty()) result = SplitAll(call, ended.splits);
+  if (!ended.ends.empty()) {
+    const ncclResult_t end = EndAll(call, ended.ends);
+    if (result == ncclSuccess) result = end;
   }
   return result;
+}
+
+ncclResult_t EndGroupIfAlone(NcclCall& call) {
+  return group.depth > 0 ? ncclSuccess : EndGroup(call);
 }
 
 std::string Fault(const Core& core, ncclComm_t comm, const void* data, size_t bytes) {
@@ -217,15 +197,53 @@ std::string Fault(const Core& core, ncclComm_t comm, const void* data, size_t by
   return "";
 }
 
-void Release(Core& core, ncclComm_t comm) {
-  core.communicators.erase(comm);
-  delete comm;
+ncclResult_t Collect(NcclCall& call, Collective what, const void* send, void* recv, ncclComm_t comm,
+                     cudaStream_t stream) {
+  if (call.Begin() != ncclSuccess) return call.Begin();
+  Core& core = call.core();
+  const auto refuse = [&](const std::string& why) { return call.Refuse(ncclInvalidArgument, why); };
+  if (!call.Knows(comm)) return refuse("no such communicator");
+  RankState& state = *comm->state;
+  if (core.streams.count(stream) == 0) return refuse("no such stream");
+  if (stream->device != state.device) return refuse("a stream of another device");
+  Member member;
+  if (what.op >= ncclNumOps) {
+    const auto found = state.scales.find(static_cast<int>(what.op));
+    if (found == state.scales.end() || found->second.first != what.type) {
+      return refuse("no such operation of this communicator and type");
+    }
+    member.scale = found->second.second;
+    what.op = ncclSum;
+  }
+  if (!IsModelled(what.type, what.op)) return refuse("type or operation not modelled");
+  if (what.root >= static_cast<int>(state.clique->size)) return refuse("no such root");
+  if (what.count == 0) return ncclSuccess;  // silently nothing, as in NCCL
+  const bool receives = what.root < 0 || what.root == static_cast<int>(state.rank);
+  const size_t bytes = what.count * SizeOf(what.type);
+  std::string fault = Fault(core, comm, send, bytes);
+  if (fault.empty() && receives) fault = Fault(core, comm, recv, bytes);
+  if (!fault.empty()) return refuse(absl::StrCat("buffer: ", fault));
+  Occupy(core, state.device);
+  member.send = static_cast<const char*>(send);
+  member.recv = receives ? static_cast<char*>(recv) : nullptr;
+  member.stream = stream;
+  group.launches.push_back({comm->state, std::move(what), member});
+  return EndGroupIfAlone(call);
+}
+
+ncclResult_t EndOne(NcclCall& call, ncclComm_t comm, bool abort) {
+  // Resources are given back also on a machine that is broken.
+  if (Core::Current() == nullptr) return ncclUnhandledCudaError;
+  if (!call.Knows(comm)) return call.Refuse(ncclInvalidArgument, "no such communicator");
+  group.ends.push_back({comm, abort});
+  return EndGroupIfAlone(call);
 }
 
 }  // namespace
 }  // namespace mp::fake
 
 using mp::fake::Core;
+using mp::fake::NcclCall;
 
 extern "C" {
 
@@ -235,10 +253,16 @@ const char* ncclGetErrorString(ncclResult_t result) {
       return "no error";
     case ncclUnhandledCudaError:
       return "unhandled cuda error";
+    case ncclSystemError:
+      return "system error";
+    case ncclInternalError:
+      return "internal error";
     case ncclInvalidArgument:
       return "invalid argument";
     case ncclInvalidUsage:
       return "invalid usage";
+    case ncclRemoteError:
+      return "remote error";
     default:
       return "an error of the fake";
   }
@@ -246,105 +270,112 @@ const char* ncclGetErrorString(ncclResult_t result) {
 
 const char* ncclGetLastError(ncclComm_t) { return mp::fake::last_error.c_str(); }
 
+// Communicators ----------------------------------------------------------------------------------
+
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
-  Core* core = Core::Current();
-  if (core == nullptr) return mp::fake::Refuse(core, ncclUnhandledCudaError, "no driver");
-  std::lock_guard<std::mutex> lock(core->mutex);
-  if (mp::fake::depth > 0) {
-    return mp::fake::Refuse(core, ncclInvalidUsage, "ncclCommInitAll inside a group");
-  }
+  NcclCall call("ncclCommInitAll");
+  if (call.Begin() != ncclSuccess) return call.Begin();
+  if (mp::fake::group.depth > 0) return call.Refuse(ncclInvalidUsage, "inside a group");
   for (int i = 0; i < count; ++i) {
-    if (devices[i] < 0 || devices[i] >= core->options.devices) {
-      return mp::fake::Refuse(core, ncclInvalidArgument, "ncclCommInitAll: no such device");
+    if (devices[i] < 0 || devices[i] >= call.core().options.devices) {
+      return call.Refuse(ncclInvalidArgument, "no such device");
     }
     if (std::find(devices, devices + i, devices[i]) != devices + i) {
-      return mp::fake::Refuse(core, ncclInvalidUsage, "ncclCommInitAll: duplicate device");
+      return call.Refuse(ncclInvalidUsage, "duplicate device");
     }
   }
-  static int next = 0;  // guarded by the machine's lock
-  auto clique = std::make_shared<mp::fake::Clique>();
-  clique->number = ++next;
-  clique->size = static_cast<size_t>(count);
-  for (int i = 0; i < count; ++i) {
-    auto state = std::make_shared<mp::fake::RankState>();
-    state->clique = clique;
-    state->rank = static_cast<size_t>(i);
-    state->device = devices[i];
-    comms[i] = new ncclComm{state};
-    core->communicators.insert(comms[i]);
-  }
+  const std::vector<ncclComm_t> made = mp::fake::Make(call.core(), {devices, devices + count});
+  std::copy(made.begin(), made.end(), comms);
   // NCCL leaves another device current than it found.
-  core->thread().device = devices[count - 1];
+  call.core().thread().device = devices[count - 1];
   return ncclSuccess;
 }
 
-// Waits for the communicator's kernels.
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
+                           ncclConfig_t* config) {
+  NcclCall call("ncclCommSplit");
+  if (call.Begin() != ncclSuccess) return call.Begin();
+  if (!call.Knows(comm)) return call.Refuse(ncclInvalidArgument, "no such communicator");
+  if (config != nullptr) return call.Refuse(ncclInvalidArgument, "a configuration: not modelled");
+  mp::fake::group.splits.push_back({comm, color, key, made});
+  call.core().thread().device = comm->state->device;
+  return mp::fake::EndGroupIfAlone(call);
+}
+
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  Core* core = Core::Current();
-  if (core == nullptr) return ncclUnhandledCudaError;
-  std::unique_lock<std::mutex> lock(core->mutex);
-  if (core->communicators.count(comm) == 0) {
-    return mp::fake::Refuse(core, ncclInvalidArgument, "ncclCommDestroy: no such communicator");
-  }
-  const bool done = core->WaitUntil(lock, [comm] { return comm->state->outstanding == 0; });
-  mp::fake::Release(*core, comm);
-  return done ? ncclSuccess : ncclUnhandledCudaError;
+  NcclCall call("ncclCommDestroy");
+  return mp::fake::EndOne(call, comm, false);
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  Core* core = Core::Current();
-  if (core == nullptr) return ncclUnhandledCudaError;
-  std::lock_guard<std::mutex> lock(core->mutex);
-  if (core->communicators.count(comm) == 0) {
-    return mp::fake::Refuse(core, ncclInvalidArgument, "ncclCommAbort: no such communicator");
-  }
-  comm->state->aborted = true;
-  core->Changed();
-  mp::fake::Release(*core, comm);
+  NcclCall call("ncclCommAbort");
+  return mp::fake::EndOne(call, comm, true);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  NcclCall call("ncclCommGetAsyncError");
+  if (call.Begin() != ncclSuccess) return call.Begin();
+  if (!call.Knows(comm)) return call.Refuse(ncclInvalidArgument, "no such communicator");
+  *error = static_cast<ncclResult_t>(call.core().nccl_error);
   return ncclSuccess;
 }
 
+// Groups -----------------------------------------------------------------------------------------
+
 ncclResult_t ncclGroupStart() {
-  ++mp::fake::depth;
+  NcclCall call("ncclGroupStart");
+  if (call.Begin() != ncclSuccess) return call.Begin();
+  ++mp::fake::group.depth;
   return ncclSuccess;
 }
 
 ncclResult_t ncclGroupEnd() {
-  Core* core = Core::Current();
-  if (core == nullptr) return ncclUnhandledCudaError;
-  std::lock_guard<std::mutex> lock(core->mutex);
-  if (mp::fake::depth == 0) {
-    return mp::fake::Refuse(core, ncclInvalidUsage, "ncclGroupEnd without a start");
-  }
-  return --mp::fake::depth == 0 ? mp::fake::EndGroup(*core) : ncclSuccess;
+  NcclCall call("ncclGroupEnd");
+  if (Core::Current() == nullptr) return ncclUnhandledCudaError;
+  if (mp::fake::group.depth == 0) return call.Refuse(ncclInvalidUsage, "without a start");
+  return --mp::fake::group.depth == 0 ? mp::fake::EndGroup(call) : ncclSuccess;
 }
+
+// Collectives ------------------------------------------------------------------------------------
 
 ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  Core* core = Core::Current();
-  if (core == nullptr) return ncclUnhandledCudaError;
-  std::lock_guard<std::mutex> lock(core->mutex);
-  if (core->sticky != cudaSuccess) return ncclUnhandledCudaError;
-  const auto refuse = [core](const std::string& why) {
-    return mp::fake::Refuse(core, ncclInvalidArgument, absl::StrCat("ncclAllReduce: ", why));
-  };
-  if (core->communicators.count(comm) == 0) return refuse("no such communicator");
-  if (core->streams.count(stream) == 0) return refuse("no such stream");
-  if (stream->device != comm->state->device) return refuse("a stream of another device");
-  if (!mp::fake::IsModelled(type, op)) return refuse("type or operation not modelled");
-  if (count == 0) return ncclSuccess;  // silently nothing, as in NCCL
-  const size_t bytes = count * mp::fake::SizeOf(type);
-  for (const void* data : {send, static_cast<const void*>(recv)}) {
-    const std::string fault = mp::fake::Fault(*core, comm, data, bytes);
-    if (!fault.empty()) return refuse(absl::StrCat("buffer: ", fault));
+  NcclCall call("ncclAllReduce");
+  return mp::fake::Collect(call, {"AllReduce", count, type, op}, send, recv, comm, stream);
+}
+
+ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  NcclCall call("ncclReduce");
+  if (root < 0) return call.Refuse(ncclInvalidArgument, "no such root");
+  return mp::fake::Collect(call, {"Reduce", count, type, op, root}, send, recv, comm, stream);
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                      ncclScalarResidence_t residence, ncclComm_t comm) {
+  NcclCall call("ncclRedOpCreatePreMulSum");
+  if (call.Begin() != ncclSuccess) return call.Begin();
+  if (!call.Knows(comm)) return call.Refuse(ncclInvalidArgument, "no such communicator");
+  const bool floats =
+      type == ncclFloat64 || type == ncclFloat32 || type == ncclFloat16 || type == ncclBfloat16;
+  if (residence != ncclScalarHostImmediate || !floats) {
+    return call.Refuse(ncclInvalidArgument, "not modelled");
   }
-  mp::fake::Occupy(*core, comm->state->device);
-  mp::fake::Member member;
-  member.send = static_cast<const char*>(send);
-  member.recv = static_cast<char*>(recv);
-  member.stream = stream;
-  mp::fake::group.push_back({comm, member, "AllReduce", count, type, op});
-  return mp::fake::depth > 0 ? ncclSuccess : mp::fake::EndGroup(*core);
+  auto& scales = comm->state->scales;
+  const int id = scales.empty() ? static_cast<int>(ncclNumOps) : scales.rbegin()->first + 1;
+  scales[id] = {type, mp::fake::Decode(scalar, type)};
+  *op = static_cast<ncclRedOp_t>(id);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  NcclCall call("ncclRedOpDestroy");
+  if (call.Begin() != ncclSuccess) return call.Begin();
+  if (!call.Knows(comm)) return call.Refuse(ncclInvalidArgument, "no such communicator");
+  if (comm->state->scales.erase(static_cast<int>(op)) == 0) {
+    return call.Refuse(ncclInvalidArgument, "no such operation");
+  }
+  return ncclSuccess;
 }
 
 }  // extern "C"

@@ -1,0 +1,83 @@
+// The NCCL communicators of one World: one over all of its ranks, on which nothing ever runs, and
+// those that its Regions split from it.  They share their fate.
+//
+// The first one is made by ncclCommInitAll with the World and is only there to be split, which NCCL
+// allows while nothing is outstanding on it.  Regions of the same ranks in the same order share a
+// split: their operations are issued one after the other anyway.  Splits stay until the World and
+// all of its Regions are gone, then all communicators are destroyed in one NCCL group.
+//
+// Every communicator is warmed up before it is handed out, so that NCCL connects and allocates
+// while nothing runs.
+//
+// Threads. Any number at once.
+#ifndef MP_CUDA_CLIQUE_H_
+#define MP_CUDA_CLIQUE_H_
+
+#include <nccl.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "mp/base/status.h"
+#include "mp/base/sync.h"
+#include "mp/cuda/device.h"
+
+namespace mp::cuda {
+
+class Clique {
+ public:
+  // One rank on each device, no device twice.  `launch` is held while anything is launched.  All
+  // outlive the Clique.
+  static absl::StatusOr<std::shared_ptr<Clique>> Create(std::vector<Device*> devices,
+                                                        sync::Mutex& launch, sync::Clock& clock);
+  ~Clique();
+  Clique(const Clique&) = delete;
+  Clique& operator=(const Clique&) = delete;
+
+  // The communicators of these ranks, in their order.  Gone once Health is an error.
+  using Comms = std::vector<ncclComm_t>;
+  absl::StatusOr<const Comms*> Split(const std::vector<int>& ranks);
+
+  const std::vector<Device*>& devices() const { return devices_; }
+  sync::Mutex& launch() { return launch_; }
+
+  // Something that was issued has come to nothing because of `status`.
+  void SetBroken(const absl::Status& status);
+  // The first of that that is known already.
+  absl::Status CheckNotBroken();
+  // The same, with NCCL asked for asynchronous errors.
+  absl::Status Health();
+  // Aborts all communicators in one NCCL group, by the calling thread alone.  If another one does
+  // not come back from a launch they are left as they are: freeing them under it would be worse.
+  void Abort();
+
+ private:
+  Clique(std::vector<Device*> devices, sync::Mutex& launch, sync::Clock& clock)
+      : devices_(std::move(devices)), launch_(launch), clock_(clock) {}
+
+  // With launch_ held.
+  absl::Status Open();
+  absl::StatusOr<Comms> NewSplit(const std::vector<int>& ranks);
+  absl::Status WarmUp(const Comms& comms, const std::vector<int>& ranks);
+
+  bool LockLaunch();  // false where somebody keeps it for too long
+
+  const std::vector<Device*> devices_;
+  sync::Mutex& launch_;
+  sync::Clock& clock_;
+  // Guarded by launch_.
+  Comms whole_;
+  std::map<std::vector<int>, Comms> splits_;
+
+  sync::Mutex mutex_;
+  // Guarded by mutex_.
+  Failure failure_;
+  std::vector<ncclComm_t> watched_;  // all that are alive
+};
+
+}  // namespace mp::cuda
+
+#endif  // MP_CUDA_CLIQUE_H_

@@ -1,0 +1,99 @@
+// The CUDA and NCCL calls that one operation makes for all of its four ranks, to the last one: what
+// it costs the host, and that nothing is called for what is not needed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mp/cuda/backend.h"
+#include "mp/world.h"
+#include "tests/fake/machine.h"
+#include "tests/support/status_matchers.h"
+
+namespace mp::cuda {
+namespace {
+
+constexpr int kRanks = 4;
+
+class Calls : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    world_ = World::Create(NewBackend({}).value()).value();
+    for (int rank = 0; rank < kRanks; ++rank) {
+      shards_.push_back(world_->device(rank).Allocate(DType::kF32, {2, 3}).value());
+      results_.push_back(world_->device(rank).Allocate(DType::kF32, {2, 3 * kRanks}).value());
+    }
+  }
+  void TearDown() override {
+    EXPECT_OK(world_->Synchronize());
+    shards_.clear();
+    results_.clear();
+    world_.reset();
+    EXPECT_EQ(machine_.Verdict(), "");
+  }
+
+  static std::vector<TensorView> Views(const std::vector<Buffer>& buffers) {
+    std::vector<TensorView> views;
+    for (const Buffer& buffer : buffers) views.push_back(buffer.view());
+    return views;
+  }
+
+  // The calls of `post`, the second time: what is done once has been done then.
+  template <typename Post>
+  std::map<std::string, int64_t> Of(const Post& post) {
+    EXPECT_OK(post());
+    EXPECT_OK(world_->Synchronize());
+    const std::map<std::string, int64_t> before = machine_.calls();
+    EXPECT_OK(post());
+    std::map<std::string, int64_t> made;
+    for (const auto& [function, count] : machine_.calls()) {
+      const auto found = before.find(function);
+      const int64_t more = count - (found == before.end() ? 0 : found->second);
+      if (more != 0) made[function] = more;
+    }
+    return made;
+  }
+
+  fake::Machine machine_{{.devices = kRanks, .seed = 2}};
+  std::unique_ptr<World> world_;
+  std::vector<Buffer> shards_, results_;
+};
+
+using Table = std::map<std::string, int64_t>;
+
+// The records are of the device's order, for an operation that may follow on another stream.
+TEST_F(Calls, OfAnAllReduce) {
+  EXPECT_EQ(Of([&] { return world_->region().AllReduce(Views(shards_)); }),
+            (Table{{"cudaEventRecord", kRanks},
+                   {"cudaGetDevice", 2},
+                   {"cudaPointerGetAttributes", kRanks},
+                   {"ncclAllReduce", kRanks},
+                   {"ncclGroupEnd", 1},
+                   {"ncclGroupStart", 1}}));
+}
+
+// All streams meet by way of one, and the root waits for the three that push to it.
+TEST_F(Calls, OfAGather) {
+  EXPECT_EQ(Of([&] { return world_->region().Gather(Views(shards_), results_[1].view(), 1); }),
+            (Table{{"cudaEventRecord", 3 * kRanks - 1},
+                   {"cudaGetDevice", 2},
+                   {"cudaMemcpy3DAsync", kRanks},
+                   {"cudaPointerGetAttributes", kRanks + 1},
+                   {"cudaStreamWaitEvent", 3 * (kRanks - 1)}}));
+}
+
+// All streams meet before and after.
+TEST_F(Calls, OfAnAllGather) {
+  EXPECT_EQ(Of([&] { return world_->region().AllGather(Views(shards_), Views(results_)); }),
+            (Table{{"cudaEventRecord", 3 * kRanks},
+                   {"cudaGetDevice", 2},
+                   {"cudaMemcpy3DAsync", kRanks * kRanks},
+                   {"cudaPointerGetAttributes", 2 * kRanks},
+                   {"cudaStreamWaitEvent", 4 * (kRanks - 1)}}));
+}
+
+}  // namespace
+}  // namespace mp::cuda

@@ -1,0 +1,9 @@
+// The contract suite on the CUDA backend over the fakes, whose streams run by themselves.
+
+#include "tests/cuda/under_test.h"
+
+namespace mp::test {
+
+BackendUnderTest ThisBackend() { return CudaUnderTest("cuda over fakes", true); }
+
+}  // namespace mp::test

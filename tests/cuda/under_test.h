@@ -1,0 +1,114 @@
+// The CUDA backend over the fakes, for the contract suite.
+//
+// Every test has a fake machine of its own, which is asked for its verdict when the test has ended:
+// what would have hung or is left alive fails the test.  The backends of a test share it, and their
+// devices are not in the order of its own.
+#ifndef MP_TESTS_CUDA_UNDER_TEST_H_
+#define MP_TESTS_CUDA_UNDER_TEST_H_
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "mp/cuda/backend.h"
+#include "mp/cuda/status.h"
+#include "mp/kernel.h"
+#include "tests/contract/backend_under_test.h"
+#include "tests/fake/machine.h"
+
+namespace mp::test {
+
+// As many as the largest test has ranks.
+inline constexpr int kFakeDevices = 64;
+
+// A machine for each test that asks for one.  Its seeds are odd where streams run by themselves.
+class MachinePerTest : public ::testing::EmptyTestEventListener {
+ public:
+  explicit MachinePerTest(bool runs_unwatched) : seed_(runs_unwatched ? 1 : 2) {}
+
+  void Provide() {
+    if (machine_ != nullptr) return;
+    machine_ = std::make_unique<fake::Machine>(
+        fake::Options{.devices = kFakeDevices, .seed = std::exchange(seed_, seed_ + 2)});
+  }
+
+ private:
+  void OnTestEnd(const ::testing::TestInfo&) override {
+    if (machine_ == nullptr) return;
+    EXPECT_EQ(machine_->Verdict(), "");
+    machine_.reset();
+  }
+
+  uint64_t seed_;
+  std::unique_ptr<fake::Machine> machine_;
+};
+
+// Work of a stream reaches the memory of devices itself.
+inline void CopyWithDevice(void* to, const void* from, size_t bytes) {
+  if (fake::Machine::RunsThisThread()) return CopyOnHost(to, from, bytes);
+  EXPECT_EQ(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), cudaSuccess);
+}
+
+// The body runs as a function of the host that its stream comes to.
+struct HostFunction {
+  std::function<void()> body;
+
+  void operator()() const {}  // there is no host to run it on
+  absl::Status LaunchOn(const NativeStream& stream) const {
+    auto held = std::make_unique<std::function<void()>>(body);
+    const auto run = [](void* data) {
+      const std::unique_ptr<std::function<void()>> taken(static_cast<std::function<void()>*>(data));
+      (*taken)();
+    };
+    MP_RETURN_IF_ERROR(
+        MP_CUDA(cudaLaunchHostFunc(static_cast<cudaStream_t>(stream.handle), run, held.get())));
+    held.release();
+    return absl::OkStatus();
+  }
+};
+
+// Without compute of mp's own: no average, and a scale for sums alone.
+inline bool NcclReduces(DType dtype, ReduceOp op, double scale, int ranks) {
+  if (ranks == 1) return scale == 1;
+  if (op == ReduceOp::kAvg) return false;
+  if (scale == 1) return true;
+  const bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
+  return op == ReduceOp::kSum && !(narrow && scale == 0.3);
+}
+
+inline BackendUnderTest CudaUnderTest(const char* name, bool runs_unwatched) {
+  auto* machines = new MachinePerTest(runs_unwatched);  // GoogleTest's from the next line on
+  ::testing::UnitTest::GetInstance()->listeners().Append(machines);
+  return {
+      .name = name,
+      .make =
+          [machines](const Setup& setup) {
+            machines->Provide();
+            cuda::Options options{.clock = setup.clock};
+            for (int i = 0; i < setup.devices; ++i) {
+              options.devices.push_back((7 * i + 3) % kFakeDevices);
+            }
+            return cuda::NewBackend(options);
+          },
+      .copy_in = CopyWithDevice,
+      .copy_out = CopyWithDevice,
+      .kernel = [](std::function<void()> body) { return Kernel(HostFunction{std::move(body)}); },
+      .folds_in_rank_order = false,
+      .doors_never_wait = false,
+      .runs_unwatched = runs_unwatched,
+      .records = false,
+      .shares_devices = false,
+      .reduces_any_memory = false,
+      .scales = false,
+      .compute_can_fail = false,
+      .reduces = NcclReduces};
+}
+
+}  // namespace mp::test
+
+#endif  // MP_TESTS_CUDA_UNDER_TEST_H_
