@@ -203,6 +203,12 @@ void HostStream::RunOwned(Strands& strands, bool may_compute) {
       if (queue_.front().kind == Work::Kind::kCompute && !may_compute) break;
       work = queue_.Pop();
     }
+    // The strands that a meeting has let go of together compute side by side.
+    while (work.kind == Work::Kind::kCompute && executor_.has_threads()) {
+      HostStream* other = strands.Pop();
+      if (other == nullptr) break;
+      other->SubmitOwned();
+    }
     if (!RunOne(std::move(work), strands)) return;
     if (!Finish(&strands)) return;
     if (executor_.steps_singly()) break;
