@@ -16,6 +16,7 @@
 #include "mp/base/status.h"
 #include "mp/base/sync.h"
 #include "mp/chrome_trace.h"
+#include "mp/command/backend_flag.h"
 #include "mp/command/command.h"
 #include "mp/command/embed_input.h"
 #include "mp/command/embed_report.h"
@@ -99,7 +100,9 @@ std::pair<std::optional<files::FileId>, std::string> PlaceOf(const std::string& 
 bool AreOneFile(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty()) return false;
   const auto first = files::FileIdOf(a), second = files::FileIdOf(b);
-  return a == b || (first.has_value() && first == second) || PlaceOf(a) == PlaceOf(b);
+  const auto first_place = PlaceOf(a), second_place = PlaceOf(b);
+  return a == b || (first.has_value() && first == second) ||
+         (first_place.first.has_value() && first_place == second_place);
 }
 
 absl::Status CheckPaths(const EmbedOptions& options) {
@@ -135,11 +138,6 @@ absl::Status Check(const EmbedOptions& options) {
   if (!config.ok() || !options.ranks.has_value()) return absl::OkStatus();
   const absl::Status fits = model::CheckRanks(*config, *options.ranks);
   return fits.ok() ? fits : InvalidArgument("--ranks=", *options.ranks, ": ", fits.message());
-}
-
-absl::Status CheckFree(const EmbedOptions& options, const std::string& path) {
-  if (path.empty() || options.force || !files::FileIdOf(path).has_value()) return absl::OkStatus();
-  return absl::AlreadyExistsError(absl::StrCat(Printable(path), ": exists; --force replaces it"));
 }
 
 // Embeddings that are kept in memory, or in the file --out while it has no name yet.
@@ -219,13 +217,12 @@ std::string ResultText(const EmbedOptions& options, const EmbedReport& report,
 }
 
 absl::Status Run(const EmbedOptions& options) {
-  if (options.backend == "cuda") {
-    return Unsupported(
-        "--backend=cuda: this program was built without CUDA; --backend=host works everywhere");
-  }
+  MP_RETURN_IF_ERROR(CheckBackend(options.backend));
   MP_ASSIGN_OR_RETURN(const model::EncoderConfig config, model::LoadConfig(options.model));
-  MP_RETURN_IF_ERROR(CheckFree(options, options.out));
-  MP_RETURN_IF_ERROR(CheckFree(options, options.trace));
+  for (const std::string& path : {options.out, options.trace}) {
+    if (path.empty()) continue;
+    MP_RETURN_IF_ERROR(files::OutputFile::Check(path, {.force = options.force}));
+  }
   MP_ASSIGN_OR_RETURN(const std::string text, ReadAll(options.file));
   const std::vector<absl::string_view> lines = SplitLines(text);
   MP_ASSIGN_OR_RETURN(Rows rows, Rows::Create(options, lines.size(), config.hidden));
@@ -310,10 +307,7 @@ Command AddEmbed(CLI::App& app) {
   text("--trace", options->trace, "Write what ran when, as Chrome trace events, to this file")
       ->type_name("FILE");
   embed->add_flag("--force", options->force, "Replace files that exist");
-  embed->add_option("--backend", options->backend, "Where to run: auto, host or cuda")
-      ->check(CLI::IsMember({"auto", "host", "cuda"}))
-      ->type_name("NAME")
-      ->capture_default_str();
+  AddBackendFlag(*embed, options->backend);
   embed->add_flag("--json", options->json, "Print the result as one JSON object");
   embed->add_flag("--quiet", options->quiet, "No progress and no closing line on stderr");
   return {embed, [options] { return Check(*options); }, [options] { return Run(*options); }};

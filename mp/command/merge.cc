@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "mp/base/status.h"
 #include "mp/base/sync.h"
+#include "mp/command/backend_flag.h"
 #include "mp/command/execute.h"
 #include "mp/command/progress.h"
 #include "mp/command/report.h"
@@ -164,10 +165,7 @@ void AddMergeFlags(CLI::App& app, MergeOptions& options) {
   app.add_option("--out", options.out, "The file to write; with --all a folder")->type_name("PATH");
   app.add_flag("--all", options.all, "Write every rank's result, as rank0.npy ... in --out");
   app.add_flag("--force", options.force, "Replace files that exist");
-  app.add_option("--backend", options.backend, "Where to run: auto, host or cuda")
-      ->check(CLI::IsMember({"auto", "host", "cuda"}))
-      ->type_name("NAME")
-      ->capture_default_str();
+  AddBackendFlag(app, options.backend);
   app.add_option("--ranks", options.ranks, "How many ranks; only to check the number of files")
       ->check(CLI::Range(1, 1 << 20))
       ->type_name("N");
@@ -213,11 +211,7 @@ absl::Status CheckMergeFlags(const MergeOptions& options) {
 }
 
 absl::Status Merge(const std::string& command, const MergeOptions& options, const Planner& plan) {
-  if (options.backend == "cuda") {
-    return Unsupported(
-        "--backend=cuda: this program was built without CUDA; --backend=host works "
-        "everywhere");
-  }
+  MP_RETURN_IF_ERROR(CheckBackend(options.backend));
   sync::Clock& clock = sync::Clock::Steady();
   const absl::Duration begin = clock.Now();
   MP_ASSIGN_OR_RETURN(const std::vector<TensorFile> inputs, OpenInputs(options));

@@ -59,6 +59,10 @@ int LinkNameless(int file, const std::string& name) {
 
 }  // namespace
 
+absl::Status OutputFile::Check(const std::string& path, const OutputOptions& options) {
+  return CheckTarget(path, options.force);
+}
+
 absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path, int64_t size_bytes,
                                               const OutputOptions& options) {
   MP_RETURN_IF_ERROR(CheckTarget(path, options.force));

@@ -37,6 +37,9 @@ class OutputFile {
   static absl::StatusOr<OutputFile> Create(const std::string& path, int64_t size_bytes,
                                            const OutputOptions& options);
 
+  // Whether Create would refuse the name, for who learns the size only after much work.
+  static absl::Status Check(const std::string& path, const OutputOptions& options);
+
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
   ~OutputFile();

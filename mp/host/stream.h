@@ -59,7 +59,8 @@ class HostStream : public Stream, private Runnable {
   // Gives an owned strand, with work in its queue, to the Executor.
   void SubmitOwned() { executor_.Submit(*this); }
   // Runs owned strands until none is left that this thread may run.  Where `may_compute` is not
-  // set, user compute is given to other threads.
+  // set, user compute is given to other threads; where it is, this thread computes for one strand
+  // and gives the others away.
   static void RunAll(Strands& strands, bool may_compute);
 
   Event Here() { return Event{this, Submitted(state_.load(sync::kAcquire))}; }

@@ -246,6 +246,7 @@ TEST_F(EmbedTest, FilesThatCannotBe) {
   Fails(1, "there.npy: exists", With({"--out=there.npy", "lines.txt"}));
   Fails(1, "there.npy: exists", With({"--trace=there.npy", "lines.txt"}));
   Fails(1, "absent/o.npy", With({"--out=absent/o.npy", "lines.txt"}));
+  Fails(1, "absent/o.npy", With({"--out=absent/o.npy", "--trace=nowhere/o.npy", "lines.txt"}));
   Fails(1, "absent/t.json", With({"--out=o.npy", "--trace=absent/t.json", "lines.txt"}));
   Fails(1, "cannot be written to stdout", With({"lines.txt"}), {.out = "/dev/full"});
 }
