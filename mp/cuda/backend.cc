@@ -3,32 +3,79 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <map>
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "mp/base/status.h"
 #include "mp/cuda/clique.h"
 #include "mp/cuda/communicator.h"
 #include "mp/cuda/device.h"
+#include "mp/cuda/kernels/fold.h"
 #include "mp/cuda/status.h"
 
 namespace mp::cuda {
 namespace {
 
+// The Backends whose operations are collective kernels, by GPU: two orders of operations on one GPU
+// could each wait for the other for ever.
+class Claims {
+ public:
+  static Claims& All() {
+    static auto* claims = new Claims;
+    return *claims;
+  }
+
+  // UsageError: another one has one of the GPUs.
+  absl::Status Add(const void* backend, const std::vector<Device*>& devices) {
+    sync::MutexLock lock(mutex_);
+    for (const Device* device : devices) {
+      const auto found = owners_.find(device->ordinal());
+      if (found == owners_.end() || found->second == backend) continue;
+      return UsageError(
+          device->name(), " is used over NCCL by another Backend of this process, ",
+          "and there is no order between the two: use that one, or Transport::kDirect");
+    }
+    for (const Device* device : devices) owners_[device->ordinal()] = backend;
+    return absl::OkStatus();
+  }
+  void Remove(const void* backend) {
+    sync::MutexLock lock(mutex_);
+    for (auto it = owners_.begin(); it != owners_.end();) {
+      it = it->second == backend ? owners_.erase(it) : std::next(it);
+    }
+  }
+
+ private:
+  sync::Mutex mutex_;
+  std::map<int, const void*> owners_;  // by ordinal; guarded by mutex_
+};
+
+// Whether every launch waits for its kernel, so that a thread cannot launch what a collective
+// kernel waits for.
+bool LaunchesBlock() {
+  const char* value = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return value != nullptr && value[0] != '\0' && absl::string_view(value) != "0";
+}
+
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(sync::Clock& clock) : clock_(clock) {}
+  CudaBackend(const Options& options, sync::Clock& clock) : options_(options), clock_(clock) {}
+
+  ~CudaBackend() override { Claims::All().Remove(this); }
 
   absl::Status Open(const std::vector<int>& ordinals) {
     for (const int ordinal : ordinals) {
       const int index = static_cast<int>(devices_.size());
-      devices_.push_back(std::make_unique<Device>(index, ordinal, clock_, launch_));
+      auto device = std::make_unique<Device>(index, ordinal, clock_, launch_);
+      MP_RETURN_IF_ERROR(device->Open(devices_));
+      devices_.push_back(std::move(device));
     }
     for (const auto& from : devices_) {
-      MP_RETURN_IF_ERROR(from->Open());
-      for (const auto& to : devices_) {
-        if (from != to) MP_RETURN_IF_ERROR(from->ReachPeer(*to));
-      }
+      for (const auto& to : devices_) MP_RETURN_IF_ERROR(from->ReachPeer(*to));
     }
     return absl::OkStatus();
   }
@@ -43,39 +90,86 @@ class CudaBackend final : public Backend {
       const std::vector<int>& devices) override {
     std::vector<Device*> members;
     for (const int index : devices) members.push_back(devices_[static_cast<size_t>(index)].get());
-    for (size_t i = 0; i < members.size(); ++i) {
-      const auto first = std::find(members.begin(), members.end(), members[i]) - members.begin();
-      if (static_cast<size_t>(first) == i) continue;
-      return InvalidArgument(members[i]->name(), " is named for ranks ", first, " and ", i,
-                             ": NCCL takes one rank on a device");
-    }
+    MP_ASSIGN_OR_RETURN(const bool uses_nccl, UsesNccl(members));
+    if (uses_nccl) MP_RETURN_IF_ERROR(Claims::All().Add(this, members));
     std::vector<int> ranks(members.size());
     std::iota(ranks.begin(), ranks.end(), 0);
     MP_ASSIGN_OR_RETURN(std::shared_ptr<Clique> clique,
-                        Clique::Create(std::move(members), launch_, clock_));
-    return NcclCommunicator::Create(std::move(clique), std::move(ranks));
+                        Clique::Create(std::move(members), uses_nccl, launch_, clock_));
+    const CudaCommunicator::Limits limits = {
+        .direct = options_.transport != Transport::kNccl,
+        .direct_bytes = options_.direct_bytes.value_or(-1),
+    };
+    return CudaCommunicator::Create(std::move(clique), std::move(ranks), limits);
   }
 
+  // Whether there is to be NCCL among these.  Otherwise an error where nothing else can be.
+  absl::StatusOr<bool> UsesNccl(const std::vector<Device*>& members) const {
+    const size_t twice = FirstTwice(members);
+    if (options_.transport == Transport::kNccl) {
+      if (twice < members.size()) {
+        return InvalidArgument(members[twice]->name(), " is named for ranks ",
+                               FirstOn(members, members[twice]->ordinal()), " and ", twice,
+                               ": NCCL takes one rank on a device");
+      }
+      if (LaunchesBlock()) {
+        return UsageError("CUDA_LAUNCH_BLOCKING is set: a launch would wait for kernels that wait ",
+                          "for later launches; unset it, or use Transport::kDirect");
+      }
+      return true;
+    }
+    const bool may = options_.transport == Transport::kAuto && twice == members.size();
+    if (may && !LaunchesBlock()) return true;
+    MP_RETURN_IF_ERROR(CheckDirect(members));
+    return false;
+  }
+
+  static absl::Status CheckDirect(const std::vector<Device*>& members) {
+    if (members.size() > size_t{kMostRanks}) {
+      return InvalidArgument(members.size(), " ranks without NCCL: there may be ", kMostRanks);
+    }
+    for (const Device* from : members) {
+      for (const Device* to : members) {
+        if (from->reaches(*to)) continue;
+        return InvalidArgument(from->name(), " does not reach the memory of ", to->name(),
+                               ", which ranks without NCCL, or on a shared GPU, need");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The first rank whose GPU another one has already; their number where there is none.
+  static size_t FirstTwice(const std::vector<Device*>& members) {
+    size_t i = 0;
+    while (i < members.size() && FirstOn(members, members[i]->ordinal()) == i) ++i;
+    return i;
+  }
+  static size_t FirstOn(const std::vector<Device*>& members, int ordinal) {
+    const auto on = [ordinal](const Device* device) { return device->ordinal() == ordinal; };
+    return static_cast<size_t>(std::find_if(members.begin(), members.end(), on) - members.begin());
+  }
+
+  const Options options_;
   sync::Clock& clock_;
   // Held by whoever launches one operation on several devices, and by what can block a device.
   sync::Mutex launch_;
   std::vector<std::unique_ptr<Device>> devices_;
 };
 
-absl::StatusOr<std::vector<int>> Ordinals(const std::vector<int>& wanted) {
+absl::StatusOr<std::vector<int>> Ordinals(const Options& options) {
   int count = 0;
   MP_RETURN_IF_ERROR(MP_CUDA(cudaGetDeviceCount(&count)));
-  std::vector<bool> taken(static_cast<size_t>(count), false);
-  std::vector<int> ordinals = wanted;
-  for (int i = 0; wanted.empty() && i < count; ++i) ordinals.push_back(i);
-  for (const int ordinal : ordinals) {
-    if (ordinal < 0 || ordinal >= count) {
-      return InvalidArgument("cuda ", ordinal, ": this machine has ", count, " GPUs");
+  std::vector<int> ordinals = options.devices;
+  for (int i = 0; options.devices.empty() && i < count; ++i) ordinals.push_back(i);
+  for (auto at = ordinals.begin(); at != ordinals.end(); ++at) {
+    if (*at < 0 || *at >= count) {
+      return InvalidArgument("cuda ", *at, ": this machine has ", count, " GPUs");
     }
-    if (taken[static_cast<size_t>(ordinal)]) {
-      return InvalidArgument("cuda ", ordinal, " is named twice");
+    const auto first = std::find(ordinals.begin(), at, *at);
+    if (options.transport == Transport::kNccl && first != at) {
+      return InvalidArgument("cuda ", *at, " is named for devices ", first - ordinals.begin(),
+                             " and ", at - ordinals.begin(), ": NCCL takes one rank on a device");
     }
-    taken[static_cast<size_t>(ordinal)] = true;
   }
   return ordinals;
 }
@@ -83,9 +177,9 @@ absl::StatusOr<std::vector<int>> Ordinals(const std::vector<int>& wanted) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Backend>> NewBackend(const Options& options) {
-  MP_ASSIGN_OR_RETURN(const std::vector<int> ordinals, Ordinals(options.devices));
-  auto backend = std::make_shared<CudaBackend>(options.clock != nullptr ? *options.clock
-                                                                        : sync::Clock::Steady());
+  MP_ASSIGN_OR_RETURN(const std::vector<int> ordinals, Ordinals(options));
+  auto backend = std::make_shared<CudaBackend>(
+      options, options.clock != nullptr ? *options.clock : sync::Clock::Steady());
   MP_RETURN_IF_ERROR(backend->Open(ordinals));
   return backend;
 }

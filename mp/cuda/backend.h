@@ -2,11 +2,18 @@
 //
 //   MP_ASSIGN_OR_RETURN(auto backend, mp::cuda::NewBackend({}));
 //
-// Each GPU carries one rank.  Programs that use it link the CUDA runtime and NCCL.
+// With NCCL each GPU carries one rank.  Without (Transport::kDirect, or a GPU that is named more
+// than once) any number of ranks share a GPU:
+//
+//   mp::cuda::NewBackend({.devices = {0, 0, 0, 0}})   // an n-rank program on one GPU
+//
+// Programs that use it link //mp/cuda/kernels, the CUDA runtime and NCCL.
 #ifndef MP_CUDA_BACKEND_H_
 #define MP_CUDA_BACKEND_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,16 +22,30 @@
 
 namespace mp::cuda {
 
+// What carries reductions.  Gathers go by copies straight into place either way.
+enum class Transport {
+  kAuto,    // by size: kDirect up to direct_bytes and where GPUs are shared, else kNccl
+  kNccl,    // NCCL alone
+  kDirect,  // mp's own kernels over peer pointers, in rank order: bit by bit what the host gives
+};
+
 struct Options {
   // CUDA's numbers of the GPUs; device i of the Backend is devices[i].  Empty for all there are.
   std::vector<int> devices;
+  Transport transport = Transport::kAuto;
+  // Reductions of up to so many bytes go direct with kAuto, where the GPUs reach each other's
+  // memory; by default as mp/cuda/route.cc has it.
+  std::optional<int64_t> direct_bytes;
   // The time that deadlines are measured in; null for the machine's steady clock.  Outlives the
   // Backend.
   sync::Clock* clock = nullptr;
 };
 
-// InvalidArgument: a number that is not a GPU of this machine, or one given twice.  DeviceError: no
-// driver, no GPU, or CUDA refuses.
+// InvalidArgument: a number that is not a GPU of this machine, or one given twice with kNccl.
+// DeviceError: no driver, no GPU, or CUDA refuses.
+//
+// World::Create is UsageError over NCCL where another live Backend has a World over NCCL on one of
+// the GPUs (there is no order between the two), or where CUDA_LAUNCH_BLOCKING is set.
 absl::StatusOr<std::shared_ptr<Backend>> NewBackend(const Options& options);
 
 }  // namespace mp::cuda

@@ -25,9 +25,10 @@ void EndTogether(const std::vector<ncclComm_t>& comms, ncclResult_t (*end)(ncclC
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Clique>> Clique::Create(std::vector<Device*> devices,
+absl::StatusOr<std::shared_ptr<Clique>> Clique::Create(std::vector<Device*> devices, bool uses_nccl,
                                                        sync::Mutex& launch, sync::Clock& clock) {
-  std::shared_ptr<Clique> clique(new Clique(std::move(devices), launch, clock));
+  std::shared_ptr<Clique> clique(new Clique(std::move(devices), uses_nccl, launch, clock));
+  if (!uses_nccl) return clique;
   sync::MutexLock lock(launch);
   MP_RETURN_IF_ERROR(clique->Open());
   return clique;
@@ -52,6 +53,7 @@ absl::Status Clique::Open() {
 absl::StatusOr<const Clique::Comms*> Clique::Split(const std::vector<int>& ranks) {
   sync::MutexLock lock(launch_);
   MP_RETURN_IF_ERROR(CheckNotBroken());
+  if (!uses_nccl_) return &whole_;
   const auto found = splits_.find(ranks);
   if (found != splits_.end()) return &found->second;
   MP_ASSIGN_OR_RETURN(Comms comms, NewSplit(ranks));

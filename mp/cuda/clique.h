@@ -1,5 +1,5 @@
-// The NCCL communicators of one World: one over all of its ranks, on which nothing ever runs, and
-// those that its Regions split from it.  They share their fate.
+// What all Regions of one World share: their fate, and their NCCL communicators, where there are
+// any: one over all of its ranks, on which nothing ever runs, and those that Regions split from it.
 //
 // The first one is made by ncclCommInitAll with the World and is only there to be split, which NCCL
 // allows while nothing is outstanding on it.  Regions of the same ranks in the same order share a
@@ -29,15 +29,19 @@ namespace mp::cuda {
 
 class Clique {
  public:
-  // One rank on each device, no device twice.  `launch` is held while anything is launched.  All
-  // outlive the Clique.
+  // One rank on each device; no GPU twice where there is to be NCCL.  `launch` is held while
+  // anything is launched.  All outlive the Clique.
   static absl::StatusOr<std::shared_ptr<Clique>> Create(std::vector<Device*> devices,
-                                                        sync::Mutex& launch, sync::Clock& clock);
+                                                        bool uses_nccl, sync::Mutex& launch,
+                                                        sync::Clock& clock);
   ~Clique();
   Clique(const Clique&) = delete;
   Clique& operator=(const Clique&) = delete;
 
-  // The communicators of these ranks, in their order.  Gone once Health is an error.
+  bool uses_nccl() const { return uses_nccl_; }
+
+  // The communicators of these ranks, in their order; none without NCCL.  Gone once Health is an
+  // error.
   using Comms = std::vector<ncclComm_t>;
   absl::StatusOr<const Comms*> Split(const std::vector<int>& ranks);
 
@@ -55,8 +59,8 @@ class Clique {
   void Abort();
 
  private:
-  Clique(std::vector<Device*> devices, sync::Mutex& launch, sync::Clock& clock)
-      : devices_(std::move(devices)), launch_(launch), clock_(clock) {}
+  Clique(std::vector<Device*> devices, bool uses_nccl, sync::Mutex& launch, sync::Clock& clock)
+      : devices_(std::move(devices)), uses_nccl_(uses_nccl), launch_(launch), clock_(clock) {}
 
   // With launch_ held.
   absl::Status Open();
@@ -66,6 +70,7 @@ class Clique {
   bool LockLaunch();  // false where somebody keeps it for too long
 
   const std::vector<Device*> devices_;
+  const bool uses_nccl_;
   sync::Mutex& launch_;
   sync::Clock& clock_;
   // Guarded by launch_.

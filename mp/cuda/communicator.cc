@@ -11,7 +11,7 @@
 #include "mp/base/status.h"
 #include "mp/base/sync.h"
 #include "mp/cuda/current_device.h"
-#include "mp/cuda/gather.h"
+#include "mp/cuda/kernels/fold.h"
 #include "mp/cuda/reduction.h"
 #include "mp/cuda/status.h"
 #include "mp/cuda/stream.h"
@@ -19,9 +19,9 @@
 namespace mp::cuda {
 namespace {
 
-class NcclOperation final : public Operation {
+class CudaOperation final : public Operation {
  public:
-  NcclOperation(Retirer& retirer, size_t size) : retirer_(retirer), places_(size, 0) {
+  CudaOperation(Retirer& retirer, size_t size) : retirer_(retirer), places_(size, 0) {
     world_size = static_cast<int>(size);
     streams.resize(size);
   }
@@ -42,25 +42,12 @@ class NcclOperation final : public Operation {
   std::vector<uint64_t> places_;  // the open marks; 0 for none
 };
 
-bool UsesNccl(const Descriptor& step) {
-  return step.kind == OpKind::kAllReduce && step.shape.elements() > 0;
-}
-
 Stream& StreamOf(const Operation& operation, size_t peer) {
   return Stream::Of(*operation.streams[peer]);
 }
 
-// Which devices the memory is of, the driver knows itself.
-absl::Status EnqueuePush(const Push& push, const Stream& stream) {
-  const auto side = [&push](const Push::Side& it) {
-    return cudaPitchedPtr{it.data, it.pitch, push.width, it.rows};
-  };
-  cudaMemcpy3DParms copy{};
-  copy.srcPtr = side(push.from);
-  copy.dstPtr = side(push.to);
-  copy.extent = {push.width, push.height, push.depth};
-  copy.kind = cudaMemcpyDefault;
-  return MP_CUDA(cudaMemcpy3DAsync(&copy, stream.handle()));
+bool IsAligned(const void* data, DType dtype) {
+  return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(SizeOf(dtype)) == 0;
 }
 
 // Whether an input or output of this extent has no element.
@@ -69,21 +56,36 @@ bool IsEmpty(const Descriptor& step, int64_t extent) {
   return step.shape.With(step.dim, extent).elements() == 0;
 }
 
-bool IsShared(const Descriptor& step) { return UsesNccl(step) && step.shared_output; }
+std::vector<const Device*> DevicesOf(const Clique& clique, const std::vector<int>& ranks) {
+  std::vector<const Device*> devices;
+  for (const int rank : ranks) devices.push_back(clique.devices()[static_cast<size_t>(rank)]);
+  return devices;
+}
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(std::shared_ptr<Clique> clique, std::vector<int> ranks)
-    : clique_(std::move(clique)), ranks_(std::move(ranks)), edges_(ranks_.size(), nullptr) {}
+CudaCommunicator::CudaCommunicator(std::shared_ptr<Clique> clique, std::vector<int> ranks,
+                                   const Limits& limits)
+    : clique_(std::move(clique)),
+      ranks_(std::move(ranks)),
+      limits_(limits),
+      direct_(DevicesOf(*clique_, ranks_)),
+      edges_(ranks_.size(), nullptr) {
+  reach_.nccl = clique_->uses_nccl();
+  reach_.direct = limits.direct && direct_.reaches_all() && size() <= size_t{kMostRanks};
+  reach_.gpus = direct_.gpus();
+  reach_.direct_bytes = limits.direct_bytes;
+}
 
-absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Create(
-    std::shared_ptr<Clique> clique, std::vector<int> ranks) {
-  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(std::move(clique), std::move(ranks)));
+absl::StatusOr<std::unique_ptr<Communicator>> CudaCommunicator::Create(
+    std::shared_ptr<Clique> clique, std::vector<int> ranks, const Limits& limits) {
+  std::unique_ptr<CudaCommunicator> made(
+      new CudaCommunicator(std::move(clique), std::move(ranks), limits));
   MP_RETURN_IF_ERROR(made->Open());
   return made;
 }
 
-absl::Status NcclCommunicator::Open() {
+absl::Status CudaCommunicator::Open() {
   MP_ASSIGN_OR_RETURN(comms_, clique_->Split(ranks_));
   sync::MutexLock lock(clique_->launch());
   for (size_t peer = 0; peer < size(); ++peer) {
@@ -94,23 +96,23 @@ absl::Status NcclCommunicator::Open() {
   return absl::OkStatus();
 }
 
-NcclCommunicator::~NcclCommunicator() {
+CudaCommunicator::~CudaCommunicator() {
   sync::MutexLock lock(clique_->launch());
   for (const cudaEvent_t edge : edges_) {
     if (edge != nullptr) cudaEventDestroy(edge);
   }
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(
+absl::StatusOr<std::unique_ptr<Communicator>> CudaCommunicator::Split(
     const std::vector<int>& peers) {
   std::vector<int> ranks;
   for (const int peer : peers) ranks.push_back(ranks_[static_cast<size_t>(peer)]);
-  return Create(clique_, std::move(ranks));
+  return Create(clique_, std::move(ranks), limits_);
 }
 
 // --- what it can do ------------------------------------------------------------------------------
 
-absl::StatusOr<size_t> NcclCommunicator::OwnerOf(const void* data) const {
+absl::StatusOr<size_t> CudaCommunicator::OwnerOf(const void* data) const {
   cudaPointerAttributes found{};
   MP_RETURN_IF_ERROR(MP_CUDA(cudaPointerGetAttributes(&found, data)));
   if (found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged) {
@@ -123,12 +125,12 @@ absl::StatusOr<size_t> NcclCommunicator::OwnerOf(const void* data) const {
   return InvalidArgument("is no memory of a GPU");
 }
 
-absl::Status NcclCommunicator::CheckMemory(absl::string_view what, const void* data, int peer,
+absl::Status CudaCommunicator::CheckMemory(absl::string_view what, const void* data, int peer,
                                            bool own) const {
   if (data == nullptr) return absl::OkStatus();
   const Device& here = device(static_cast<size_t>(peer));
   const absl::StatusOr<size_t> owner = OwnerOf(data);
-  if (owner.ok() && (!own || &device(*owner) == &here)) return absl::OkStatus();
+  if (owner.ok() && (!own || device(*owner).ordinal() == here.ordinal())) return absl::OkStatus();
   return MakeError(owner.ok() ? ErrorKind::kInvalidArgument : KindOf(owner.status()),
                    absl::StrCat(what, " at ", absl::StrFormat("%p", data), " ",
                                 owner.ok() ? absl::StrCat("is memory of ", device(*owner).name())
@@ -136,44 +138,60 @@ absl::Status NcclCommunicator::CheckMemory(absl::string_view what, const void* d
                                 "; the rank is on ", here.name()));
 }
 
-absl::Status NcclCommunicator::Inspect(const Descriptor& step, const Part& part, int peer) const {
-  const bool reduces = step.kind == OpKind::kAllReduce;
-  if (reduces) MP_RETURN_IF_ERROR(CheckReduction(step));
+StepRoute CudaCommunicator::RouteFor(const Descriptor& step, absl::Span<const Part> parts) const {
+  const bool aligned = std::all_of(parts.begin(), parts.end(), [&step](const Part& part) {
+    return IsAligned(part.input, step.dtype) && IsAligned(part.output, step.dtype);
+  });
+  return RouteOf(step, aligned, reach_);
+}
+
+absl::Status CudaCommunicator::Inspect(const Descriptor& step, const Part& part, int peer) const {
+  // NCCL takes memory of the rank's own device.
+  const bool own = step.kind == OpKind::kAllReduce && reach_.nccl;
+  if (RouteFor(step, {&part, 1}) == StepRoute::kNccl) {
+    MP_RETURN_IF_ERROR(CheckReduction(step));
+    if (!IsAligned(part.input, step.dtype) || !IsAligned(part.output, step.dtype)) {
+      return InvalidArgument("AllReduce over NCCL: a pointer is no multiple of the ",
+                             SizeOf(step.dtype), " bytes of ", DTypeName(step.dtype));
+    }
+  }
   if (!IsEmpty(step, part.input_extent)) {
     MP_RETURN_IF_ERROR(
-        CheckMemory(absl::StrCat(OpKindName(step.kind), ": the input"), part.input, peer, reduces));
+        CheckMemory(absl::StrCat(OpKindName(step.kind), ": the input"), part.input, peer, own));
   }
   if (part.output == part.input || IsEmpty(step, part.output_extent)) return absl::OkStatus();
   return CheckMemory(absl::StrCat(OpKindName(step.kind), ": the output"), part.output, peer,
-                     reduces && !step.shared_output);
+                     own && !step.shared_output);
 }
 
 // --- operations ----------------------------------------------------------------------------------
 
-std::unique_ptr<Operation> NcclCommunicator::NewOperation(Retirer& retirer) {
-  return std::make_unique<NcclOperation>(retirer, size());
+std::unique_ptr<Operation> CudaCommunicator::NewOperation(Retirer& retirer) {
+  return std::make_unique<CudaOperation>(retirer, size());
 }
 
-bool NcclCommunicator::Enter(Operation& operation, int peer) {
-  static_cast<NcclOperation&>(operation).Enter(static_cast<size_t>(peer));
+bool CudaCommunicator::Enter(Operation& operation, int peer) {
+  static_cast<CudaOperation&>(operation).Enter(static_cast<size_t>(peer));
   return false;
 }
 
-void NcclCommunicator::Drop(Operation& operation) {
-  static_cast<NcclOperation&>(operation).Finish();
+void CudaCommunicator::Drop(Operation& operation) {
+  static_cast<CudaOperation&>(operation).Finish();
 }
 
-absl::Status NcclCommunicator::Issue(Operation& operation) {
+absl::Status CudaCommunicator::Issue(Operation& operation) {
   const absl::Status status = Enqueue(operation);
-  static_cast<NcclOperation&>(operation).Finish();
+  static_cast<CudaOperation&>(operation).Finish();
   return status;
 }
 
-absl::Status NcclCommunicator::Enqueue(const Operation& operation) {
+absl::Status CudaCommunicator::Enqueue(const Operation& operation) {
   sync::MutexLock lock(clique_->launch());
   MP_RETURN_IF_ERROR(clique_->CheckNotBroken());
   CurrentDevice current;
   MP_RETURN_IF_ERROR(current.status());
+  // Without collective kernels nothing waits for what a later operation has to start.
+  if (!reach_.nccl) return EnqueueSteps(operation);
   for (size_t peer = 0; peer < size(); ++peer) {
     MP_RETURN_IF_ERROR(device(peer).TakeTurn(StreamOf(operation, peer)));
   }
@@ -186,20 +204,25 @@ absl::Status NcclCommunicator::Enqueue(const Operation& operation) {
   return status;
 }
 
-absl::Status NcclCommunicator::EnqueueSteps(const Operation& operation) {
-  const std::vector<Descriptor>& steps = operation.steps;
-  if (std::any_of(steps.begin(), steps.end(), UsesNccl)) {
+absl::Status CudaCommunicator::EnqueueSteps(const Operation& operation) {
+  bool nccl = false;
+  bool meets = false;
+  routes_.clear();
+  for (int step = 0; step < operation.step_count(); ++step) {
+    const Descriptor& what = operation.steps[static_cast<size_t>(step)];
+    routes_.push_back(RouteFor(what, operation.step_parts(step)));
+    const bool by_nccl = routes_.back() == StepRoute::kNccl;
+    nccl = nccl || by_nccl;
+    meets = meets || !by_nccl || what.shared_output;
+  }
+  if (nccl) {
     const absl::Status status = EnqueueReductions(operation);
     // Some ranks may have been launched and wait for ever for the others.
     if (!status.ok()) clique_->SetBroken(status);
     MP_RETURN_IF_ERROR(status);
   }
-  absl::Status status;
-  if (!std::all_of(steps.begin(), steps.end(), UsesNccl)) {
-    status = EnqueueGathers(operation);
-  } else if (std::any_of(steps.begin(), steps.end(), IsShared)) {
-    status = Meet(operation);
-  }
+  if (!meets) return absl::OkStatus();
+  const absl::Status status = EnqueueDirect(operation);
   // Nobody is ordered behind what has been enqueued, and whoever is told may free the memory.
   for (size_t peer = 0; !status.ok() && peer < size(); ++peer) {
     cudaStreamSynchronize(StreamOf(operation, peer).handle());
@@ -207,13 +230,25 @@ absl::Status NcclCommunicator::EnqueueSteps(const Operation& operation) {
   return status;
 }
 
-absl::Status NcclCommunicator::EnqueueReductions(const Operation& operation) {
+// --- NCCL ----------------------------------------------------------------------------------------
+
+bool CudaCommunicator::UsesNccl(int step) const {
+  return routes_[static_cast<size_t>(step)] == StepRoute::kNccl;
+}
+
+absl::Status CudaCommunicator::EnqueueReductions(const Operation& operation) {
+  MP_RETURN_IF_ERROR(ScaleFirst(operation));
+  MP_RETURN_IF_ERROR(EnqueueGroup(operation));
+  return DivideSums(operation);
+}
+
+absl::Status CudaCommunicator::EnqueueGroup(const Operation& operation) {
   Reductions reductions;
   MP_RETURN_IF_ERROR(MP_CUDA(ncclGroupStart()));
   absl::Status status;
   for (int step = 0; step < operation.step_count(); ++step) {
+    if (!UsesNccl(step)) continue;
     const Descriptor& what = operation.steps[static_cast<size_t>(step)];
-    if (!UsesNccl(what)) continue;
     for (size_t peer = 0; peer < size() && status.ok(); ++peer) {
       status = EnqueueReduction(what, operation.step_parts(step)[peer], peer,
                                 StreamOf(operation, peer).handle(), reductions);
@@ -223,47 +258,110 @@ absl::Status NcclCommunicator::EnqueueReductions(const Operation& operation) {
   return status.ok() ? end : status;
 }
 
-absl::Status NcclCommunicator::EnqueueReduction(const Descriptor& step, const Part& part,
+absl::Status CudaCommunicator::EnqueueReduction(const Descriptor& step, const Part& part,
                                                 size_t peer, cudaStream_t stream,
                                                 Reductions& reductions) {
   const ncclComm_t comm = (*comms_)[peer];
   const auto count = static_cast<size_t>(step.shape.elements());
   const ncclDataType_t type = NcclType(step.dtype);
+  const void* input = ScalesFirst(step) ? part.output : part.input;
   MP_ASSIGN_OR_RETURN(const ncclRedOp_t op, reductions.OpFor(step, comm));
   if (!step.shared_output) {
-    return MP_CUDA(ncclAllReduce(part.input, part.output, count, type, op, comm, stream));
+    return MP_CUDA(ncclAllReduce(input, part.output, count, type, op, comm, stream));
   }
   MP_ASSIGN_OR_RETURN(const size_t root, OwnerOf(part.output));
   return MP_CUDA(
-      ncclReduce(part.input, part.output, count, type, op, static_cast<int>(root), comm, stream));
+      ncclReduce(input, part.output, count, type, op, static_cast<int>(root), comm, stream));
 }
 
-absl::Status NcclCommunicator::EnqueueGathers(const Operation& operation) {
-  MP_RETURN_IF_ERROR(Meet(operation));
-  bool to_all = false;
-  std::vector<size_t> roots;
+absl::Status CudaCommunicator::ScaleFirst(const Operation& operation) {
   for (int step = 0; step < operation.step_count(); ++step) {
     const Descriptor& what = operation.steps[static_cast<size_t>(step)];
-    if (what.kind != OpKind::kGather && what.kind != OpKind::kAllGather) continue;
-    for (const Push& push : PlanGather(what, operation.step_parts(step))) {
-      MP_RETURN_IF_ERROR(EnqueuePush(push, StreamOf(operation, static_cast<size_t>(push.source))));
-    }
-    to_all = to_all || what.kind == OpKind::kAllGather || IsShared(what);
-    if (what.kind == OpKind::kGather) roots.push_back(static_cast<size_t>(what.root));
-  }
-  if (to_all) return Meet(operation);
-  for (const size_t root : roots) {
+    if (!UsesNccl(step) || !ScalesFirst(what)) continue;
     for (size_t peer = 0; peer < size(); ++peer) {
-      if (peer != root) MP_RETURN_IF_ERROR(Arrow(operation, peer, root));
+      const Part& part = operation.step_parts(step)[peer];
+      MP_RETURN_IF_ERROR(MP_CUDA(cudaSetDevice(device(peer).ordinal())));
+      MP_RETURN_IF_ERROR(
+          MP_CUDA(LaunchScale(what.dtype, part.input, part.output, what.shape.elements(),
+                              what.scale, StreamOf(operation, peer).handle())));
     }
   }
   return absl::OkStatus();
 }
 
-// What is queued on any stream from now on runs after what all streams hold.  By way of one of
-// them: 2 (n - 1) waits and not n (n - 1).
-absl::Status NcclCommunicator::Meet(const Operation& operation) {
-  for (size_t peer = 1; peer < size(); ++peer) MP_RETURN_IF_ERROR(Arrow(operation, peer, 0));
+absl::Status CudaCommunicator::DivideSums(const Operation& operation) {
+  for (int step = 0; step < operation.step_count(); ++step) {
+    const Descriptor& what = operation.steps[static_cast<size_t>(step)];
+    if (!UsesNccl(step) || what.reduce_op != ReduceOp::kAvg) continue;
+    for (size_t peer = 0; peer < size(); ++peer) {
+      const Part& part = operation.step_parts(step)[peer];
+      if (what.shared_output) {
+        MP_ASSIGN_OR_RETURN(const size_t root, OwnerOf(part.output));
+        if (root != peer) continue;
+      }
+      MP_RETURN_IF_ERROR(MP_CUDA(cudaSetDevice(device(peer).ordinal())));
+      MP_RETURN_IF_ERROR(
+          MP_CUDA(LaunchDivide(what.dtype, part.output, what.shape.elements(),
+                               static_cast<int>(size()), StreamOf(operation, peer).handle())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// --- mp's own kernels and copies -----------------------------------------------------------------
+
+absl::Status CudaCommunicator::EnqueueDirect(const Operation& operation) {
+  direct_.Clear();
+  for (int step = 0; step < operation.step_count(); ++step) {
+    const Descriptor& what = operation.steps[static_cast<size_t>(step)];
+    const StepRoute route = routes_[static_cast<size_t>(step)];
+    if (route == StepRoute::kCopy) direct_.AddGather(what, operation.step_parts(step));
+    if (route == StepRoute::kFold || route == StepRoute::kSlicedFold) {
+      direct_.AddFold(what, operation.step_parts(step), route == StepRoute::kSlicedFold);
+    }
+  }
+  MP_RETURN_IF_ERROR(MeetAtFirst(operation, /*only_workers=*/false));
+  if (!direct_.central()) MP_RETURN_IF_ERROR(LeaveFirst(operation));
+  MP_RETURN_IF_ERROR(direct_.Launch(operation));
+  if (direct_.central()) return LeaveFirst(operation);
+  return MeetBehind(operation);
+}
+
+// Who got an output, or whose work was done on another one's stream, goes on behind all of it.
+absl::Status CudaCommunicator::MeetBehind(const Operation& operation) {
+  bool by_roots = direct_.gpus() == static_cast<int>(size());
+  for (size_t step = 0; step < routes_.size(); ++step) {
+    by_roots = by_roots &&
+               (operation.steps[step].kind == OpKind::kGather || routes_[step] == StepRoute::kNone);
+  }
+  if (!by_roots) {
+    MP_RETURN_IF_ERROR(MeetAtFirst(operation, /*only_workers=*/true));
+    return LeaveFirst(operation);
+  }
+  for (const Descriptor& step : operation.steps) {
+    if (step.kind != OpKind::kGather) continue;
+    const auto root = static_cast<size_t>(step.root);
+    for (size_t peer = 0; peer < size(); ++peer) {
+      if (peer != root && direct_.works(peer)) {
+        MP_RETURN_IF_ERROR(Arrow(operation, peer, root));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What is queued on the first stream from now on runs after what all hold.  Meeting at one of them
+// takes 2 (n - 1) waits and not n (n - 1).
+absl::Status CudaCommunicator::MeetAtFirst(const Operation& operation, bool only_workers) {
+  for (size_t peer = 1; peer < size(); ++peer) {
+    if (only_workers && !direct_.works(peer)) continue;
+    MP_RETURN_IF_ERROR(Arrow(operation, peer, 0));
+  }
+  return absl::OkStatus();
+}
+
+// What is queued on any stream from now on runs after what the first one holds.
+absl::Status CudaCommunicator::LeaveFirst(const Operation& operation) {
   MP_RETURN_IF_ERROR(MP_CUDA(cudaEventRecord(edges_[0], StreamOf(operation, 0).handle())));
   for (size_t peer = 1; peer < size(); ++peer) {
     MP_RETURN_IF_ERROR(
@@ -273,7 +371,7 @@ absl::Status NcclCommunicator::Meet(const Operation& operation) {
 }
 
 // What is queued on `to` from now on runs after what `from` holds.
-absl::Status NcclCommunicator::Arrow(const Operation& operation, size_t from, size_t to) {
+absl::Status CudaCommunicator::Arrow(const Operation& operation, size_t from, size_t to) {
   MP_RETURN_IF_ERROR(MP_CUDA(cudaEventRecord(edges_[from], StreamOf(operation, from).handle())));
   return MP_CUDA(cudaStreamWaitEvent(StreamOf(operation, to).handle(), edges_[from], 0));
 }

@@ -1,13 +1,16 @@
-// Moves data between GPUs of one process, one rank on each: reductions by NCCL, gathers by strided
-// copies straight into place.
+// Moves data between the GPUs of one process: reductions by NCCL or by kernels over peer pointers,
+// gathers by strided copies straight into place.
 //
 // A CUDA stream cannot hold a place for what is not agreed yet, so everything is done in Issue:
 //
-//   reductions   one NCCL group for all steps and ranks.  An output that all share is reduced to by
+//   NCCL         one NCCL group for all steps and ranks.  An output that all share is reduced to by
 //                the rank whose memory it is, and every stream waits for all streams
-//   gathers      every stream waits for all streams (inputs ready, outputs free); each rank pushes
-//                its shard on its own stream; who got an output waits for all pushes
-//   the rest     every stream waits for all streams
+//   the rest     every stream waits for all streams (inputs ready, outputs free); each GPU's
+//   kernels
+//                and copies run on one of its streams; who got an output waits for all of them.
+//                Where one stream does all the work the others meet there before and after
+//
+// See route.h for which it is.
 #ifndef MP_CUDA_COMMUNICATOR_H_
 #define MP_CUDA_COMMUNICATOR_H_
 
@@ -20,20 +23,28 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "mp/communicator.h"
 #include "mp/cuda/clique.h"
 #include "mp/cuda/device.h"
+#include "mp/cuda/direct.h"
 #include "mp/cuda/reduction.h"
+#include "mp/cuda/route.h"
 #include "mp/operation.h"
 
 namespace mp::cuda {
 
-class NcclCommunicator final : public Communicator {
+class CudaCommunicator final : public Communicator {
  public:
+  struct Limits {
+    bool direct = true;         // reductions may go over peer pointers
+    int64_t direct_bytes = -1;  // see Reach
+  };
   // Of these ranks of the clique, in their order.
   static absl::StatusOr<std::unique_ptr<Communicator>> Create(std::shared_ptr<Clique> clique,
-                                                              std::vector<int> ranks);
-  ~NcclCommunicator() override;
+                                                              std::vector<int> ranks,
+                                                              const Limits& limits);
+  ~CudaCommunicator() override;
 
   bool holds_places() const override { return false; }
   absl::StatusOr<std::unique_ptr<Communicator>> Split(const std::vector<int>& peers) override;
@@ -46,10 +57,10 @@ class NcclCommunicator final : public Communicator {
   void Arrive(Operation&, int) override {}
   void ArriveAll(Operation&) override {}
   void Drop(Operation& operation) override;
-  std::string Route() const override { return "NCCL, peer copies"; }
+  std::string Route() const override { return Describe(reach_); }
 
  private:
-  NcclCommunicator(std::shared_ptr<Clique> clique, std::vector<int> ranks);
+  CudaCommunicator(std::shared_ptr<Clique> clique, std::vector<int> ranks, const Limits& limits);
 
   size_t size() const { return ranks_.size(); }
   Device& device(size_t peer) const {
@@ -58,11 +69,20 @@ class NcclCommunicator final : public Communicator {
   absl::Status Open();
   absl::Status Enqueue(const Operation& operation);
   absl::Status EnqueueSteps(const Operation& operation);
+  StepRoute RouteFor(const Descriptor& step, absl::Span<const Part> parts) const;
+  // NCCL's part.
+  bool UsesNccl(int step) const;
   absl::Status EnqueueReductions(const Operation& operation);
+  absl::Status EnqueueGroup(const Operation& operation);
   absl::Status EnqueueReduction(const Descriptor& step, const Part& part, size_t peer,
                                 cudaStream_t stream, Reductions& reductions);
-  absl::Status EnqueueGathers(const Operation& operation);
-  absl::Status Meet(const Operation& operation);
+  absl::Status ScaleFirst(const Operation& operation);
+  absl::Status DivideSums(const Operation& operation);
+  // The rest.
+  absl::Status EnqueueDirect(const Operation& operation);
+  absl::Status MeetBehind(const Operation& operation);
+  absl::Status MeetAtFirst(const Operation& operation, bool only_workers);
+  absl::Status LeaveFirst(const Operation& operation);
   absl::Status Arrow(const Operation& operation, size_t from, size_t to);
   // The peer on whose device this memory is.
   absl::StatusOr<size_t> OwnerOf(const void* data) const;
@@ -70,7 +90,11 @@ class NcclCommunicator final : public Communicator {
 
   const std::shared_ptr<Clique> clique_;
   const std::vector<int> ranks_;  // of the clique, by peer
+  const Limits limits_;
+  Reach reach_;
   // Guarded by the clique's launch lock.
+  std::vector<StepRoute> routes_;  // of the operation that is being enqueued, by step
+  Direct direct_;
   const Clique::Comms* comms_ = nullptr;  // by peer
   // By peer, for waits that are queued right behind the record: those keep what they wait for, so
   // the next record may follow at once.

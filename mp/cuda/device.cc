@@ -2,41 +2,61 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "mp/base/status.h"
 #include "mp/cuda/current_device.h"
+#include "mp/cuda/kernels/copy.h"
+#include "mp/cuda/kernels/fold.h"
 #include "mp/cuda/status.h"
 #include "mp/cuda/stream.h"
 
 namespace mp::cuda {
 
+Device::Turn::~Turn() {
+  if (last != nullptr) cudaEventDestroy(last);
+}
+
 Device::~Device() {
-  if (last_ != nullptr) cudaEventDestroy(last_);
   warm_up_stream_.reset();
   if (warm_up_memory_ != nullptr) cudaFree(warm_up_memory_);
 }
 
-absl::Status Device::Open() {
+absl::Status Device::Open(const std::vector<std::unique_ptr<Device>>& others) {
   CurrentDevice current(ordinal_);
   MP_RETURN_IF_ERROR(current.status());
   MP_RETURN_IF_ERROR(MP_CUDA(cudaMalloc(&warm_up_memory_, kWarmUpBytes)));
   MP_ASSIGN_OR_RETURN(warm_up_stream_, Stream::Create(ordinal_, clock_));
-  return MP_CUDA(cudaEventCreateWithFlags(&last_, cudaEventDisableTiming));
+  MP_RETURN_IF_ERROR(MP_CUDA(LoadFolds()));
+  MP_RETURN_IF_ERROR(MP_CUDA(LoadCopies()));
+  for (const auto& other : others) {
+    if (other->ordinal_ == ordinal_) turn_ = other->turn_;
+  }
+  if (turn_ != nullptr) return absl::OkStatus();
+  turn_ = std::make_shared<Turn>();
+  return MP_CUDA(cudaEventCreateWithFlags(&turn_->last, cudaEventDisableTiming));
 }
 
 absl::Status Device::TakeTurn(const Stream& stream) {
-  if (last_stream_ == 0 || last_stream_ == stream.id()) return absl::OkStatus();
-  return MP_CUDA(cudaStreamWaitEvent(stream.handle(), last_, 0));
+  if (turn_->last_stream == 0 || turn_->last_stream == stream.id()) return absl::OkStatus();
+  return MP_CUDA(cudaStreamWaitEvent(stream.handle(), turn_->last, 0));
 }
 
 absl::Status Device::EndTurn(const Stream& stream) {
-  last_stream_ = stream.id();
-  return MP_CUDA(cudaEventRecord(last_, stream.handle()));
+  turn_->last_stream = stream.id();
+  return MP_CUDA(cudaEventRecord(turn_->last, stream.handle()));
 }
 
 std::string Device::DoName() const { return absl::StrCat("cuda ", ordinal_); }
 
+bool Device::reaches(const Device& peer) const {
+  return peer.ordinal_ == ordinal_ ||
+         std::find(reached_.begin(), reached_.end(), peer.ordinal_) != reached_.end();
+}
+
 absl::Status Device::ReachPeer(const Device& peer) {
+  if (reaches(peer)) return absl::OkStatus();
   int can = 0;
   MP_RETURN_IF_ERROR(MP_CUDA(cudaDeviceCanAccessPeer(&can, ordinal_, peer.ordinal_)));
   if (can == 0) return absl::OkStatus();
@@ -45,10 +65,12 @@ absl::Status Device::ReachPeer(const Device& peer) {
   const cudaError_t result = cudaDeviceEnablePeerAccess(peer.ordinal_, 0);
   if (result == cudaErrorPeerAccessAlreadyEnabled) {
     cudaGetLastError();
-    return absl::OkStatus();
+  } else {
+    MP_RETURN_IF_ERROR(ToStatus(
+        result, absl::StrCat("cudaDeviceEnablePeerAccess from ", DoName(), " to ", peer.DoName())));
   }
-  return ToStatus(
-      result, absl::StrCat("cudaDeviceEnablePeerAccess from ", DoName(), " to ", peer.DoName()));
+  reached_.push_back(peer.ordinal_);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<void*> Device::DoAllocate(int64_t bytes) {

@@ -1,4 +1,5 @@
-// One GPU: its memory and its streams.
+// One GPU: its memory and its streams.  A Backend may have several Devices of one GPU, each with a
+// rank of its own.
 //
 // Allocating and freeing can block a device until its queues are empty.  Both are therefore done
 // under the launch lock of the backend: never between two devices' launches of one operation.
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,15 +31,15 @@ class Device final : public mp::Device {
 
   int ordinal() const { return ordinal_; }
 
-  // Once, before anything else.
-  absl::Status Open();
+  // Once, before anything else.  `others`: the Devices that are open already.
+  absl::Status Open(const std::vector<std::unique_ptr<Device>>& others);
 
   // For the first operations of new communicators, whose results nobody looks at.
   static constexpr size_t kWarmUpBytes = 256 << 10;
   void* warm_up_memory() const { return warm_up_memory_; }
   const Stream& warm_up_stream() const { return *warm_up_stream_; }
 
-  // The operations of a device run in their order also where they stand on different streams, or
+  // The operations of a GPU run in their order also where they stand on different streams, or
   // two collective kernels could each wait for the other's peers.  Both with the launch lock held,
   // before and after an operation is enqueued on `stream`.
   absl::Status TakeTurn(const Stream& stream);
@@ -45,8 +47,17 @@ class Device final : public mp::Device {
 
   // Lets kernels and copies on this device reach the memory of `peer`, where the hardware can.
   absl::Status ReachPeer(const Device& peer);
+  bool reaches(const Device& peer) const;
 
  private:
+  // One for all Devices of a GPU.  Guarded by launch_: the stream of the last operation, by id, and
+  // the event behind it.
+  struct Turn {
+    ~Turn();
+    uint64_t last_stream = 0;
+    cudaEvent_t last = nullptr;
+  };
+
   std::string DoName() const override;
   absl::StatusOr<void*> DoAllocate(int64_t bytes) override;
   void DoFree(void* data) override;
@@ -58,9 +69,8 @@ class Device final : public mp::Device {
   sync::Mutex& launch_;
   void* warm_up_memory_ = nullptr;
   std::unique_ptr<Stream> warm_up_stream_;
-  // Guarded by launch_: the stream of the last operation, by id, and the event behind it.
-  uint64_t last_stream_ = 0;
-  cudaEvent_t last_ = nullptr;
+  std::shared_ptr<Turn> turn_;
+  std::vector<int> reached_;  // ordinals of other GPUs
 };
 
 }  // namespace mp::cuda

@@ -42,19 +42,17 @@ bool Holds(DType dtype, double value) {
 
 }  // namespace
 
+bool ScalesFirst(const Descriptor& step) {
+  if (step.scale == 1.0) return false;
+  const bool sums = step.reduce_op == ReduceOp::kSum || step.reduce_op == ReduceOp::kAvg;
+  return !sums || !Holds(step.dtype, step.scale);
+}
+
 absl::Status CheckReduction(const Descriptor& step) {
-  if (step.reduce_op == ReduceOp::kAvg) {
-    return Unsupported("AllReduce avg of ", DTypeName(step.dtype),
-                       " over NCCL: it has no sum that is divided once; sum and divide");
-  }
-  if (step.scale == 1.0) return absl::OkStatus();
-  if (step.reduce_op != ReduceOp::kSum) {
-    return Unsupported("AllReduce ", ReduceOpName(step.reduce_op), " of ", DTypeName(step.dtype),
-                       " with scale ", step.scale, " over NCCL: it scales sums alone");
-  }
-  if (Holds(step.dtype, step.scale)) return absl::OkStatus();
-  return Unsupported("AllReduce sum of ", DTypeName(step.dtype), " with scale ", step.scale,
-                     " over NCCL: the scale must be a number of that dtype");
+  if (!step.shared_output || !ScalesFirst(step)) return absl::OkStatus();
+  return Unsupported("AllReduce ", ReduceOpName(step.reduce_op), " of ", DTypeName(step.dtype),
+                     " with scale ", step.scale,
+                     " into one shared output over NCCL, which does not scale so");
 }
 
 ncclDataType_t NcclType(DType dtype) {
@@ -95,11 +93,11 @@ absl::StatusOr<ncclRedOp_t> Reductions::OpFor(const Descriptor& step, ncclComm_t
       return ncclMin;
     case ReduceOp::kMax:
       return ncclMax;
-    default:
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
       break;
   }
-  MP_CHECK(step.reduce_op == ReduceOp::kSum);
-  if (step.scale == 1.0) return ncclSum;
+  if (step.scale == 1.0 || ScalesFirst(step)) return ncclSum;
   auto scale = Encode(step.dtype, step.scale);
   ncclRedOp_t op = ncclSum;
   MP_RETURN_IF_ERROR(MP_CUDA(ncclRedOpCreatePreMulSum(&op, scale.data(), NcclType(step.dtype),

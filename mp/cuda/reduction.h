@@ -15,13 +15,18 @@
 
 namespace mp::cuda {
 
-// Unsupported: what NCCL cannot do, or not as mp defines it.
-//   avg     a sum and one division; ncclAvg multiplies by 1/n first, which overflows elsewhere and
-//           rounds twice
-//   scale   before anything but a sum; one that is no number of a 16-bit dtype
+// What NCCL cannot do, or not as mp defines it, and is done by a kernel of the rank's own:
+//
+//   avg     the division behind the sum; ncclAvg multiplies by 1/n first, which overflows elsewhere
+//           and rounds twice
+//   scale   before anything but a sum, or one that is no number of a 16-bit dtype: a pass from the
+//           input to the output, which is then reduced in place
+bool ScalesFirst(const Descriptor& step);
+
+// Unsupported: a scale that needs such a pass, with one output for all.
 absl::Status CheckReduction(const Descriptor& step);
 
-// Of a dtype that CheckReduction lets pass.
+// Of a dtype that has reductions.
 ncclDataType_t NcclType(DType dtype);
 
 // The NCCL operations of what is enqueued in one group: those with a scale belong to a communicator
@@ -33,6 +38,7 @@ class Reductions {
   Reductions(const Reductions&) = delete;
   Reductions& operator=(const Reductions&) = delete;
 
+  // The scale is not in it where that comes first.
   absl::StatusOr<ncclRedOp_t> OpFor(const Descriptor& step, ncclComm_t comm);
 
  private:

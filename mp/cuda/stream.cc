@@ -8,6 +8,7 @@
 #include "mp/base/check.h"
 #include "mp/base/status.h"
 #include "mp/cuda/current_device.h"
+#include "mp/cuda/kernels/fold.h"
 #include "mp/cuda/status.h"
 
 namespace mp::cuda {
@@ -281,7 +282,10 @@ absl::Status Stream::DoCopy(const TensorView& source, const TensorView& target) 
 
 absl::Status Stream::DoScale(const TensorView& source, const TensorView& target, double factor) {
   if (factor == 1.0) return DoCopy(source, target);
-  return Unsupported("scaling by ", factor, " on a CUDA stream");
+  CurrentDevice current(ordinal_);
+  MP_RETURN_IF_ERROR(current.status());
+  return MP_CUDA(LaunchScale(source.dtype(), source.data(), target.data(),
+                             source.shape().elements(), factor, handle_));
 }
 
 }  // namespace mp::cuda

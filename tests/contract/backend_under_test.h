@@ -31,10 +31,18 @@ struct Setup {
   sync::Clock* clock = nullptr;
 };
 
+struct Reduction {
+  DType dtype;
+  ReduceOp op;
+  double scale;
+  int ranks;
+  bool shared_output;
+};
+
 inline void CopyOnHost(void* to, const void* from, size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
 }
-inline bool EveryReduction(DType, ReduceOp, double, int) { return true; }
+inline bool EveryReduction(const Reduction&) { return true; }
 inline Kernel KernelOnHost(std::function<void()> body) { return Kernel(std::move(body)); }
 
 struct BackendUnderTest {
@@ -60,13 +68,14 @@ struct BackendUnderTest {
   // What a reduction reads and writes may be memory of another rank's device; otherwise that is
   // InvalidArgument.
   bool reduces_any_memory = true;
+  // What a reduction reads and writes may begin at any byte; otherwise at multiples of an element.
+  bool reduces_at_any_byte = true;
   // Stream::Scale, which needs compute of the backend's own; otherwise it is Unsupported.
   bool scales = true;
   // Compute can fail while it runs; otherwise what is queued has no way to say so.
   bool compute_can_fail = true;
-  // Whether it carries out a reduction with this scale over that many ranks; otherwise that is
-  // Unsupported.
-  bool (*reduces)(DType, ReduceOp, double scale, int ranks) = EveryReduction;
+  // Whether it carries out such a reduction; otherwise that is Unsupported.
+  bool (*reduces)(const Reduction&) = EveryReduction;
 };
 
 BackendUnderTest ThisBackend();

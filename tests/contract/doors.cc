@@ -111,8 +111,9 @@ TEST(Attach, AndRunExcludeEachOther) {
     EXPECT_THAT(world->Run([](Rank&) { return absl::OkStatus(); }), KindIs(ErrorKind::kUsageError));
   }
   EXPECT_OK(world->Run([](Rank&) { return absl::OkStatus(); }));
-  auto bare = NewWorld(2, {.rank_threads = false});
-  EXPECT_THAT(bare->Run([](Rank&) { return absl::OkStatus(); }), KindIs(ErrorKind::kUsageError));
+  world.reset();
+  world = NewWorld(2, {.rank_threads = false});
+  EXPECT_THAT(world->Run([](Rank&) { return absl::OkStatus(); }), KindIs(ErrorKind::kUsageError));
 }
 
 TEST(Attach, ARankMayChangeItsThreadBetweenOperations) {

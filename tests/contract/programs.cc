@@ -19,7 +19,8 @@ CallSpec RandomReduction(Random& random, int ranks) {
   spec.dtype = random.Pick(ReducibleTypes());
   spec.op = static_cast<ReduceOp>(random.Below(IsReducibleFloat(spec.dtype) ? 5 : 4));
   if (IsReducibleFloat(spec.dtype) && random.OneIn(4)) spec.scale = 0.5;
-  if (!Under().reduces(spec.dtype, spec.op, spec.scale, ranks)) {
+  spec.shared_output = random.OneIn(5);
+  if (!Under().reduces({spec.dtype, spec.op, spec.scale, ranks, spec.shared_output})) {
     spec.op = ReduceOp::kSum;
     spec.scale = 1;
   }
@@ -27,7 +28,6 @@ CallSpec RandomReduction(Random& random, int ranks) {
   for (int dims = random.Below(4); dims > 0; --dims) sizes.push_back(random.Below(7));
   if (random.OneIn(10)) sizes = {1000 + random.Below(9000)};
   spec.shape = Shape(sizes);
-  spec.shared_output = random.OneIn(5);
   if (!spec.shared_output) spec.inputs = static_cast<Inputs>(random.Below(3));
   return spec;
 }

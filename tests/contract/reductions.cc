@@ -70,7 +70,7 @@ TEST(Num1, SumsAreTheFoldInRankOrderOnEveryRank) {
     auto world = NewWorld(ranks);
     for (const DType dtype : kFloats) {
       for (const ReduceOp op : kOps) {
-        if (!Under().reduces(dtype, op, 1, ranks)) continue;
+        if (!Under().reduces({dtype, op, 1, ranks, false})) continue;
         for (const bool in_place : {true, false}) {
           SCOPED_TRACE(absl::StrCat(ranks, " ranks, ", DTypeName(dtype), " ", ReduceOpName(op)));
           std::vector<Bytes> inputs;
@@ -148,7 +148,7 @@ TEST(Num2, SixteenBitsAreSummedInF32AndRoundedOnce) {
 TEST(Num3, InfinitiesAndNaNsStayWhereTheyAre) {
   auto world = NewWorld(3);
   for (const DType dtype : kFloats) {
-    const bool averages = Under().reduces(dtype, ReduceOp::kAvg, 1, 3);
+    const bool averages = Under().reduces({dtype, ReduceOp::kAvg, 1, 3, false});
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kAvg}) {
       if (op == ReduceOp::kAvg && !averages) continue;
       for (int rank = 0; rank < 3; ++rank) {
@@ -216,7 +216,7 @@ TEST(Num5, ZerosKeepTheirSigns) {
     for (const DType dtype : kFloats) {
       std::vector<double> numbers(At(ranks), -0.0);
       EXPECT_TRUE(std::signbit(ReducedValue(*world, dtype, numbers)));
-      if (Under().reduces(dtype, ReduceOp::kAvg, 1, ranks)) {
+      if (Under().reduces({dtype, ReduceOp::kAvg, 1, ranks, false})) {
         EXPECT_TRUE(std::signbit(ReducedValue(*world, dtype, numbers, {.op = ReduceOp::kAvg})));
       }
       for (int plus = 0; plus < ranks; ++plus) {
@@ -261,7 +261,7 @@ TEST(Num6, DenormalsAreKept) {
   EXPECT_EQ(ReducedValue(*world, DType::kBF16, {smallest(-133), smallest(-133)}), smallest(-132));
   EXPECT_EQ(ReducedValue(*world, DType::kF32, {smallest(-149), 1}, {.op = ReduceOp::kMin}),
             smallest(-149));
-  if (!Under().reduces(DType::kF32, ReduceOp::kAvg, 1, 2)) return;
+  if (!Under().reduces({DType::kF32, ReduceOp::kAvg, 1, 2, false})) return;
   EXPECT_EQ(ReducedValue(*world, DType::kF32, {smallest(-148), 0}, {.op = ReduceOp::kAvg}),
             smallest(-149));
 }
@@ -305,7 +305,8 @@ TEST(Num7, IntegersWrap) {
   EXPECT_EQ(ReducedValue(*world, DType::kU8, {200, 100}), 44);
   EXPECT_EQ(ReducedValue(*world, DType::kI32, {2147483647, 1}), -2147483648.0);
   EXPECT_EQ(ReducedValue(*world, DType::kI8, {-128, -1}, {.op = ReduceOp::kProd}), -128);
-  auto five = NewWorld(5);
+  world.reset();
+  const auto five = NewWorld(5);
   for (const DType dtype : ReducibleTypes()) {
     if (IsReducibleFloat(dtype)) continue;
     for (const ReduceOp op : kOps) {
@@ -346,9 +347,11 @@ TEST(Num8, WhatTheBackendCannotReduceIsRefusedByName) {
     auto world = NewWorld(ranks);
     for (const DType dtype : kFloats) {
       for (const ReduceOp op : kOps) {
-        for (const double scale : {1.0, 0.5, 0.3}) {
-          if (Under().reduces(dtype, op, scale, ranks)) continue;
-          Call call(*world, {.dtype = dtype, .shape = {9}, .op = op, .scale = scale});
+        for (const auto& [scale, shared] : {std::pair(0.5, false), {0.5, true}, {0.3, true}}) {
+          if (Under().reduces({dtype, op, scale, ranks, shared})) continue;
+          Call call(
+              *world,
+              {.dtype = dtype, .shape = {9}, .op = op, .scale = scale, .shared_output = shared});
           const auto refused = KindIs(ErrorKind::kUnsupported);
           EXPECT_THAT(call.Post(world->region()), refused);
           EXPECT_THAT(call.Start(world->region()).status(), refused);
@@ -382,7 +385,7 @@ TEST(Num9, AnAverageIsTheSumDividedOnce) {
   for (const int ranks : {1, 2, 3, 5, 7, 8}) {
     auto world = NewWorld(ranks);
     for (const DType dtype : kFloats) {
-      if (!Under().reduces(dtype, ReduceOp::kAvg, 1, ranks)) continue;
+      if (!Under().reduces({dtype, ReduceOp::kAvg, 1, ranks, false})) continue;
       std::vector<double> numbers;
       for (int rank = 0; rank < ranks; ++rank) numbers.push_back(rank == 0 ? 5 : rank);
       double sum = 0;
@@ -406,7 +409,7 @@ TEST(Num9, AScaleComesBeforeTheSum) {
       for (const ReduceOp op : kOps) {
         for (const double scale : {0.5, -4.0, 0.0, 3.0}) {
           if (!Under().folds_in_rank_order && scale == 3) continue;
-          if (!Under().reduces(dtype, op, scale, ranks)) continue;
+          if (!Under().reduces({dtype, op, scale, ranks, false})) continue;
           Call call(
               *world,
               {.dtype = dtype, .shape = {101}, .op = op, .scale = scale, .inputs = Inputs::kMixed});

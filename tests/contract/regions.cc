@@ -59,7 +59,7 @@ TEST(Siz9, OneRankScalesAndAverages) {
     for (const Inputs inputs : {Inputs::kInPlace, Inputs::kApart}) {
       for (const double scale : {1.0, 0.25}) {
         for (const DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kBF16}) {
-          if (!Under().reduces(dtype, op, scale, 1)) continue;
+          if (!Under().reduces({dtype, op, scale, 1, false})) continue;
           Call call(*world, {.dtype = dtype, .op = op, .scale = scale, .inputs = inputs});
           const auto post = [&](Rank& rank) { return call.Post(rank.region()); };
           EXPECT_THAT(Drive(*world, post), Each(IsOk()));

@@ -135,11 +135,12 @@ TEST(Siz4, ReductionsAreExactAtEverySizeAndAlignment) {
     for (const int64_t size : kSizes) {
       const bool every_offset = size == 3 || size == 17 || size == 65 || size == 1025;
       for (int64_t i = 0; i < (every_offset ? 16 : 1); ++i, ++turn) {
+        const int64_t unit = Under().reduces_at_any_byte ? 1 : SizeOf(dtype);
         specs.push_back({.dtype = dtype,
                          .shape = {size},
                          .inputs = static_cast<Inputs>(turn % 3),
-                         .input_layout = {.offset = turn % 16},
-                         .output_layout = {.offset = (turn * 7 + 3) % 16},
+                         .input_layout = {.offset = turn * unit % 16},
+                         .output_layout = {.offset = (turn * 7 + 3) * unit % 16},
                          .seed = static_cast<uint64_t>(turn)});
       }
     }

@@ -20,18 +20,21 @@ constexpr int kRanks = 4;
 
 class Calls : public ::testing::Test {
  protected:
-  void SetUp() override {
-    world_ = World::Create(NewBackend({}).value()).value();
+  void MakeWorld(const Options& options) {
+    world_ = World::Create(NewBackend(options).value()).value();
     for (int rank = 0; rank < kRanks; ++rank) {
       shards_.push_back(world_->device(rank).Allocate(DType::kF32, {2, 3}).value());
       results_.push_back(world_->device(rank).Allocate(DType::kF32, {2, 3 * kRanks}).value());
     }
   }
-  void TearDown() override {
+  void Forget() {
     EXPECT_OK(world_->Synchronize());
     shards_.clear();
     results_.clear();
     world_.reset();
+  }
+  void TearDown() override {
+    if (world_ != nullptr) Forget();
     EXPECT_EQ(machine_.Verdict(), "");
   }
 
@@ -64,8 +67,13 @@ class Calls : public ::testing::Test {
 
 using Table = std::map<std::string, int64_t>;
 
+const Options kNccl = {.transport = Transport::kNccl};
+const Options kDirect = {.transport = Transport::kDirect};
+const Options kOneGpu = {.devices = {1, 1, 1, 1}};
+
 // The records are of the device's order, for an operation that may follow on another stream.
-TEST_F(Calls, OfAnAllReduce) {
+TEST_F(Calls, OfAnAllReduceOverNccl) {
+  MakeWorld(kNccl);
   EXPECT_EQ(Of([&] { return world_->region().AllReduce(Views(shards_)); }),
             (Table{{"cudaEventRecord", kRanks},
                    {"cudaGetDevice", 2},
@@ -75,24 +83,55 @@ TEST_F(Calls, OfAnAllReduce) {
                    {"ncclGroupStart", 1}}));
 }
 
+// All streams meet at one, where the only kernel is, and leave it again.  The caller's device is
+// given back in the end where it was another one.
+TEST_F(Calls, OfASmallAllReduceWithoutNccl) {
+  for (const Options& options : {kDirect, kOneGpu}) {
+    MakeWorld(options);
+    EXPECT_EQ(Of([&] { return world_->region().AllReduce(Views(shards_)); }),
+              (Table{{"cudaEventRecord", kRanks},
+                     {"cudaGetDevice", 2},
+                     {"cudaLaunchHostFunc", 1},
+                     {"cudaPointerGetAttributes", kRanks},
+                     {"cudaSetDevice", options.devices.empty() ? 1 : 1 + 1},
+                     {"cudaStreamWaitEvent", 2 * (kRanks - 1)}}));
+    Forget();
+  }
+}
+
 // All streams meet by way of one, and the root waits for the three that push to it.
 TEST_F(Calls, OfAGather) {
+  MakeWorld(kDirect);
   EXPECT_EQ(Of([&] { return world_->region().Gather(Views(shards_), results_[1].view(), 1); }),
-            (Table{{"cudaEventRecord", 3 * kRanks - 1},
+            (Table{{"cudaEventRecord", 2 * kRanks - 1},
                    {"cudaGetDevice", 2},
-                   {"cudaMemcpy3DAsync", kRanks},
+                   {"cudaLaunchHostFunc", kRanks},
                    {"cudaPointerGetAttributes", kRanks + 1},
+                   {"cudaSetDevice", kRanks + 1},
                    {"cudaStreamWaitEvent", 3 * (kRanks - 1)}}));
 }
 
 // All streams meet before and after.
 TEST_F(Calls, OfAnAllGather) {
+  MakeWorld(kDirect);
   EXPECT_EQ(Of([&] { return world_->region().AllGather(Views(shards_), Views(results_)); }),
-            (Table{{"cudaEventRecord", 3 * kRanks},
+            (Table{{"cudaEventRecord", 2 * kRanks},
                    {"cudaGetDevice", 2},
-                   {"cudaMemcpy3DAsync", kRanks * kRanks},
+                   {"cudaLaunchHostFunc", kRanks},
                    {"cudaPointerGetAttributes", 2 * kRanks},
+                   {"cudaSetDevice", kRanks + 1},
                    {"cudaStreamWaitEvent", 4 * (kRanks - 1)}}));
+}
+
+// On one GPU a single kernel copies everything.
+TEST_F(Calls, OfAGatherOnOneGpu) {
+  MakeWorld(kOneGpu);
+  const Table meeting_at_one = {
+      {"cudaEventRecord", kRanks}, {"cudaGetDevice", 2},
+      {"cudaLaunchHostFunc", 1},   {"cudaPointerGetAttributes", kRanks + 1},
+      {"cudaSetDevice", 1 + 1},    {"cudaStreamWaitEvent", 2 * (kRanks - 1)}};
+  EXPECT_EQ(Of([&] { return world_->region().Gather(Views(shards_), results_[1].view(), 1); }),
+            meeting_at_one);
 }
 
 }  // namespace

@@ -4,6 +4,6 @@
 
 namespace mp::test {
 
-BackendUnderTest ThisBackend() { return CudaUnderTest("cuda over fakes", true); }
+BackendUnderTest ThisBackend() { return CudaUnderTest({.name = "cuda over fakes"}); }
 
 }  // namespace mp::test

@@ -25,11 +25,12 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 
 constexpr int kRanks = 3;
+const Options kWithNccl = {.devices = {2, 0, 1}, .transport = Transport::kNccl};
 
 class Failure : public ::testing::TestWithParam<uint64_t> {
  protected:
   void MakeWorld(absl::Duration close_timeout = absl::Seconds(5)) {
-    if (backend_ == nullptr) backend_ = NewBackend({.devices = {2, 0, 1}}).value();
+    if (backend_ == nullptr) backend_ = NewBackend(kWithNccl).value();
     world_ = World::Create(backend_, {.close_timeout = close_timeout}).value();
     buffers_.clear();
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -126,8 +127,8 @@ TEST_P(Failure, BufferOfAnotherDeviceOrTheHostIsRefused) {
 // Every call of a small program in turn: the program ends, with an error or, where mp can do
 // without, as if nothing had been.
 TEST_P(Failure, OfAnyCallIsBoundedAndLeavesNothing) {
-  const auto program = [&]() -> absl::Status {
-    MP_ASSIGN_OR_RETURN(std::shared_ptr<Backend> backend, NewBackend({.devices = {2, 0, 1}}));
+  const auto program = [&](const Options& options) -> absl::Status {
+    MP_ASSIGN_OR_RETURN(std::shared_ptr<Backend> backend, NewBackend(options));
     MP_ASSIGN_OR_RETURN(std::unique_ptr<World> world, World::Create(backend));
     MP_ASSIGN_OR_RETURN(Region two, world->NewRegion({2, 0}));
     const absl::Status ran = world->Run([&](Rank& rank) -> absl::Status {
@@ -144,33 +145,37 @@ TEST_P(Failure, OfAnyCallIsBoundedAndLeavesNothing) {
     return ran.ok() ? closed : ran;
   };
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
-  EXPECT_OK(program());
-  int failed = 0;
-  for (const char* function :
-       {"cudaGetDeviceCount", "cudaDeviceCanAccessPeer", "cudaDeviceEnablePeerAccess", "cudaMalloc",
-        "cudaStreamCreateWithFlags", "cudaEventCreateWithFlags", "cudaSetDevice", "cudaEventRecord",
-        "cudaStreamWaitEvent", "cudaMemcpy3DAsync", "cudaPointerGetAttributes", "ncclCommInitAll",
-        "ncclCommSplit", "ncclGroupStart", "ncclGroupEnd", "ncclAllReduce",
-        "ncclRedOpCreatePreMulSum", "ncclCommGetAsyncError"}) {
-    const int result = function[0] == 'n' ? int{ncclSystemError} : int{cudaErrorMemoryAllocation};
-    for (int i = 1;; ++i) {
-      SCOPED_TRACE(absl::StrCat(function, ", call ", i));
-      ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
-      const int64_t before = machine_.calls(function);
-      machine_.FailCall(function, i, result);
-      const absl::Status status = program();
-      if (!status.ok()) ++failed;
-      int device = -1;
-      EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
-      if (function != std::string("cudaSetDevice")) {
-        EXPECT_EQ(device, 1);
+  // NCCL alone, both, and two ranks on one GPU.
+  for (const Options& options :
+       {kWithNccl, Options{.devices = {2, 0, 1}}, Options{.devices = {2, 0, 2}}}) {
+    EXPECT_OK(program(options));
+    int failed = 0;
+    for (const char* function :
+         {"cudaGetDeviceCount", "cudaDeviceCanAccessPeer", "cudaDeviceEnablePeerAccess",
+          "cudaMalloc", "cudaStreamCreateWithFlags", "cudaEventCreateWithFlags", "cudaSetDevice",
+          "cudaEventRecord", "cudaStreamWaitEvent", "cudaLaunchHostFunc",
+          "cudaPointerGetAttributes", "ncclCommInitAll", "ncclCommSplit", "ncclGroupStart",
+          "ncclGroupEnd", "ncclAllReduce", "ncclRedOpCreatePreMulSum", "ncclCommGetAsyncError"}) {
+      const int result = function[0] == 'n' ? int{ncclSystemError} : int{cudaErrorMemoryAllocation};
+      for (int i = 1;; ++i) {
+        SCOPED_TRACE(absl::StrCat(function, ", call ", i));
+        ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+        const int64_t before = machine_.calls(function);
+        machine_.FailCall(function, i, result);
+        const absl::Status status = program(options);
+        if (!status.ok()) ++failed;
+        int device = -1;
+        EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+        if (function != std::string("cudaSetDevice")) {
+          EXPECT_EQ(device, 1);
+        }
+        EXPECT_EQ(machine_.Verdict(), "") << status;
+        if (machine_.calls(function) < before + i || ::testing::Test::HasFailure()) break;
       }
-      EXPECT_EQ(machine_.Verdict(), "") << status;
-      if (machine_.calls(function) < before + i || ::testing::Test::HasFailure()) break;
+      machine_.FailCall(function, 0, 0);
     }
-    machine_.FailCall(function, 0, 0);
+    EXPECT_GT(failed, 50);
   }
-  EXPECT_GT(failed, 50);
 }
 
 // After a World has been made, its operations make nothing that could block a device.

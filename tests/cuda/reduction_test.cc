@@ -24,32 +24,47 @@ Descriptor Reduction(DType dtype, ReduceOp op, double scale = 1) {
   return step;
 }
 
-TEST(CheckReduction, PassesWhatNcclDefinesAsMpDoes) {
-  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax}) {
-    for (const DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI8,
-                              DType::kU8, DType::kI32, DType::kU32, DType::kI64, DType::kU64}) {
-      EXPECT_OK(CheckReduction(Reduction(dtype, op)));
+constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16};
+constexpr ReduceOp kSums[] = {ReduceOp::kSum, ReduceOp::kAvg};
+constexpr ReduceOp kOthers[] = {ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax};
+
+TEST(ScalesFirst, NotWithoutAScaleNorWithOneThatNcclTakes) {
+  for (const DType dtype : kFloats) {
+    for (const ReduceOp op : kSums) {
+      for (const double scale : {1.0, 0.5, -4.0, 0.0, 3.0, 0.125}) {
+        EXPECT_FALSE(ScalesFirst(Reduction(dtype, op, scale))) << scale;
+      }
     }
+    for (const ReduceOp op : kOthers) EXPECT_FALSE(ScalesFirst(Reduction(dtype, op)));
   }
-  for (const double scale : {0.5, -4.0, 0.0, 3.0, 0.125}) {
-    for (const DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kBF16}) {
-      EXPECT_OK(CheckReduction(Reduction(dtype, ReduceOp::kSum, scale)));
-    }
-  }
-  EXPECT_OK(CheckReduction(Reduction(DType::kF32, ReduceOp::kSum, 0.3)));
+  EXPECT_FALSE(ScalesFirst(Reduction(DType::kF32, ReduceOp::kSum, 0.3)));
+  EXPECT_FALSE(ScalesFirst(Reduction(DType::kF64, ReduceOp::kSum, 0.3)));
 }
 
-TEST(CheckReduction, RefusesTheRestByName) {
-  EXPECT_THAT(CheckReduction(Reduction(DType::kF16, ReduceOp::kAvg)),
-              KindIs(ErrorKind::kUnsupported, AllOf(HasSubstr("avg"), HasSubstr("f16"))));
-  EXPECT_THAT(CheckReduction(Reduction(DType::kF32, ReduceOp::kMax, 0.5)),
-              KindIs(ErrorKind::kUnsupported, AllOf(HasSubstr("max"), HasSubstr("0.5"))));
-  for (const DType dtype : {DType::kF16, DType::kBF16}) {
-    EXPECT_THAT(CheckReduction(Reduction(dtype, ReduceOp::kSum, 0.3)),
-                KindIs(ErrorKind::kUnsupported, HasSubstr("0.3")));
+TEST(ScalesFirst, BeforeWhatIsNoSumOrWhereNcclWouldRoundTheScale) {
+  for (const DType dtype : kFloats) {
+    for (const ReduceOp op : kOthers) EXPECT_TRUE(ScalesFirst(Reduction(dtype, op, 0.5)));
   }
-  EXPECT_THAT(CheckReduction(Reduction(DType::kBF16, ReduceOp::kSum, 257)),
-              KindIs(ErrorKind::kUnsupported, HasSubstr("257")));
+  for (const ReduceOp op : kSums) {
+    EXPECT_TRUE(ScalesFirst(Reduction(DType::kF16, op, 0.3)));
+    EXPECT_TRUE(ScalesFirst(Reduction(DType::kBF16, op, 0.3)));
+    EXPECT_TRUE(ScalesFirst(Reduction(DType::kBF16, op, 257)));
+    EXPECT_FALSE(ScalesFirst(Reduction(DType::kF16, op, 257)));
+  }
+}
+
+TEST(CheckReduction, RefusesAPassBeforeOneSharedOutputByName) {
+  Descriptor step = Reduction(DType::kF32, ReduceOp::kMax, 0.5);
+  EXPECT_OK(CheckReduction(step));
+  step.shared_output = true;
+  EXPECT_THAT(CheckReduction(step),
+              KindIs(ErrorKind::kUnsupported, AllOf(HasSubstr("max of f32"), HasSubstr("0.5"))));
+  step.reduce_op = ReduceOp::kSum;
+  EXPECT_OK(CheckReduction(step));
+  step.dtype = DType::kF16;
+  step.scale = 0.3;
+  EXPECT_THAT(CheckReduction(step),
+              KindIs(ErrorKind::kUnsupported, AllOf(HasSubstr("sum of f16"), HasSubstr("0.3"))));
 }
 
 TEST(NcclType, HasTheSizeOfTheDType) {
@@ -67,6 +82,9 @@ TEST(Reductions, MakeAnOperationForAScaleAndDestroyIt) {
     Reductions reductions;
     EXPECT_EQ(*reductions.OpFor(Reduction(DType::kF32, ReduceOp::kMax), comm), ncclMax);
     EXPECT_EQ(*reductions.OpFor(Reduction(DType::kF32, ReduceOp::kSum), comm), ncclSum);
+    EXPECT_EQ(*reductions.OpFor(Reduction(DType::kF32, ReduceOp::kAvg), comm), ncclSum);
+    EXPECT_EQ(*reductions.OpFor(Reduction(DType::kF32, ReduceOp::kMin, 0.5), comm), ncclMin);
+    EXPECT_EQ(*reductions.OpFor(Reduction(DType::kBF16, ReduceOp::kSum, 0.3), comm), ncclSum);
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kBF16}) {
       EXPECT_GE(*reductions.OpFor(Reduction(dtype, ReduceOp::kSum, 0.5), comm), ncclNumOps);
     }

@@ -33,8 +33,10 @@ class MachinePerTest : public ::testing::EmptyTestEventListener {
 
   void Provide() {
     if (machine_ != nullptr) return;
-    machine_ = std::make_unique<fake::Machine>(
-        fake::Options{.devices = kFakeDevices, .seed = std::exchange(seed_, seed_ + 2)});
+    machine_ =
+        std::make_unique<fake::Machine>(fake::Options{.devices = kFakeDevices,
+                                                      .seed = std::exchange(seed_, seed_ + 2),
+                                                      .stall_limit = absl::Minutes(1)});
   }
 
  private:
@@ -72,41 +74,50 @@ struct HostFunction {
   }
 };
 
-// Without compute of mp's own: no average, and a scale for sums alone.
-inline bool NcclReduces(DType dtype, ReduceOp op, double scale, int ranks) {
-  if (ranks == 1) return scale == 1;
-  if (op == ReduceOp::kAvg) return false;
-  if (scale == 1) return true;
-  const bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
-  return op == ReduceOp::kSum && !(narrow && scale == 0.3);
+// Not what needs a pass over each input before it is reduced into one output for all.
+inline bool NcclReduces(const Reduction& it) {
+  if (it.scale == 1 || it.ranks == 1 || !it.shared_output) return true;
+  const bool narrow = it.dtype == DType::kF16 || it.dtype == DType::kBF16;
+  const bool sums = it.op == ReduceOp::kSum || it.op == ReduceOp::kAvg;
+  return sums && !(narrow && it.scale == 0.3);
 }
 
-inline BackendUnderTest CudaUnderTest(const char* name, bool runs_unwatched) {
-  auto* machines = new MachinePerTest(runs_unwatched);  // GoogleTest's from the next line on
+// How a test program has the backend.
+struct CudaSetup {
+  const char* name;
+  bool runs_unwatched = true;
+  cuda::Transport transport = cuda::Transport::kAuto;
+  int gpus = kFakeDevices;  // fewer than ranks: they share
+};
+
+inline BackendUnderTest CudaUnderTest(const CudaSetup& cuda) {
+  auto* machines = new MachinePerTest(cuda.runs_unwatched);  // GoogleTest's from the next line on
   ::testing::UnitTest::GetInstance()->listeners().Append(machines);
+  const bool nccl_alone = cuda.transport == cuda::Transport::kNccl;
+  const bool direct = cuda.transport == cuda::Transport::kDirect;
   return {
-      .name = name,
+      .name = cuda.name,
       .make =
-          [machines](const Setup& setup) {
+          [machines, cuda](const Setup& setup) {
             machines->Provide();
-            cuda::Options options{.clock = setup.clock};
+            cuda::Options options{.transport = cuda.transport, .clock = setup.clock};
             for (int i = 0; i < setup.devices; ++i) {
-              options.devices.push_back((7 * i + 3) % kFakeDevices);
+              options.devices.push_back((7 * (i % cuda.gpus) + 3) % kFakeDevices);
             }
             return cuda::NewBackend(options);
           },
       .copy_in = CopyWithDevice,
       .copy_out = CopyWithDevice,
       .kernel = [](std::function<void()> body) { return Kernel(HostFunction{std::move(body)}); },
-      .folds_in_rank_order = false,
+      .folds_in_rank_order = direct,
       .doors_never_wait = false,
-      .runs_unwatched = runs_unwatched,
+      .runs_unwatched = cuda.runs_unwatched,
       .records = false,
-      .shares_devices = false,
-      .reduces_any_memory = false,
-      .scales = false,
+      .shares_devices = !nccl_alone,
+      .reduces_any_memory = direct,
+      .reduces_at_any_byte = !nccl_alone,
       .compute_can_fail = false,
-      .reduces = NcclReduces};
+      .reduces = nccl_alone ? NcclReduces : EveryReduction};
 }
 
 }  // namespace mp::test

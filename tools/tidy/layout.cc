@@ -36,10 +36,10 @@ constexpr Covered kCovered[] = {
     {"mp/world.h", "tests/contract/"},
     {"mp/world_state.h", "tests/contract/"},
     {"mp/command/backend_flag.h", "tests/command/embed_test.cc"},
-    {"mp/cuda/backend.h", "tests/contract/"},
     {"mp/cuda/clique.h", "tests/cuda/failure_test.cc"},
     {"mp/cuda/communicator.h", "tests/contract/"},
     {"mp/cuda/device.h", "tests/contract/"},
+    {"mp/cuda/direct.h", "tests/contract/"},
     {"mp/cuda/stream.h", "tests/contract/"},
     {"mp/host/backend.h", "tests/contract/"},
 };

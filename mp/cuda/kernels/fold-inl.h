@@ -5,6 +5,8 @@
 #define MP_CUDA_KERNELS_FOLD_INL_H_
 
 #include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -42,7 +44,7 @@ inline Vectors VectorsOf(const Fold& fold) {
   const int64_t first = Misalignment(fold.inputs[0], start, kVectorBytes);
   const bool alike = AllPointers(
       fold, [=](const void* data) { return Misalignment(data, start, kVectorBytes) == first; });
-  if (!alike) return {fold.begin, fold.begin};
+  if (!alike || first % element != 0) return {fold.begin, fold.begin};
   const int64_t head = (kVectorBytes - first) % kVectorBytes / element;
   const int64_t begin = std::min(fold.begin + head, fold.end);
   const int64_t lanes = kVectorBytes / element;
@@ -57,6 +59,7 @@ struct FoldBody {
 
   Fold fold;
   Vectors vectors;
+  bool by_bytes;  // a pointer is no multiple of an element
 
   template <class Grid>
   MP_DEVICE_CODE void operator()(Grid& grid) const {
@@ -82,13 +85,40 @@ struct FoldBody {
     return Operation::Lift(value);
   }
 
+  // A vector is loaded and stored at once, a single element maybe by its bytes.
+  template <typename Packed, class Grid>
+  MP_DEVICE_CODE Packed Load(Grid& grid, const Stored* from) const {
+    if constexpr (sizeof(Packed) == sizeof(Stored)) {
+      if (by_bytes) {
+        Pack<std::byte, sizeof(Packed)> bytes;
+        for (size_t i = 0; i < sizeof(Packed); ++i) {
+          bytes.lane[i] = grid.Load(reinterpret_cast<const std::byte*>(from) + i);
+        }
+        return std::bit_cast<Packed>(bytes);
+      }
+    }
+    return grid.Load(reinterpret_cast<const Packed*>(from));
+  }
+  template <typename Packed, class Grid>
+  MP_DEVICE_CODE void Store(Grid& grid, Stored* to, const Packed& packed) const {
+    if constexpr (sizeof(Packed) == sizeof(Stored)) {
+      if (by_bytes) {
+        const auto bytes = std::bit_cast<Pack<std::byte, sizeof(Packed)>>(packed);
+        for (size_t i = 0; i < sizeof(Packed); ++i) {
+          grid.Store(reinterpret_cast<std::byte*>(to) + i, bytes.lane[i]);
+        }
+        return;
+      }
+    }
+    grid.Store(reinterpret_cast<Packed*>(to), packed);
+  }
+
   // Elements [i, i + kLanes).
   template <int kLanes, class Grid>
   MP_DEVICE_CODE void FoldAt(Grid& grid, int64_t i) const {
     using Packed = Pack<Stored, kLanes>;
     const auto input = [&](int r) {
-      return grid.Load(
-          reinterpret_cast<const Packed*>(static_cast<const Stored*>(fold.inputs[r]) + i));
+      return Load<Packed>(grid, static_cast<const Stored*>(fold.inputs[r]) + i);
     };
     State state[kLanes];
     Packed packed = input(0);
@@ -102,20 +132,24 @@ struct FoldBody {
         state[lane] = Operation::Join(state[lane], Read(packed.lane[lane], fold.scale));
       }
     }
+    const int divisor = fold.divisor != 0 ? fold.divisor : fold.input_count;
     MP_UNROLL
     for (int lane = 0; lane < kLanes; ++lane) {
-      packed.lane[lane] = Elements::Encode(Operation::Lower(state[lane], fold.input_count));
+      packed.lane[lane] = Elements::Encode(Operation::Lower(state[lane], divisor));
     }
     MP_UNROLL_BY(1)
     for (int k = 0; k < fold.output_count; ++k) {
-      grid.Store(reinterpret_cast<Packed*>(static_cast<Stored*>(fold.outputs[k]) + i), packed);
+      Store(grid, static_cast<Stored*>(fold.outputs[k]) + i, packed);
     }
   }
 };
 
 template <class Elements, class Operation, class Launch>
 cudaError_t LaunchBody(const Fold& fold, Launch& launch) {
-  const FoldBody<Elements, Operation> body = {fold, VectorsOf(fold)};
+  const bool aligned = AllPointers(fold, [element = SizeOf(fold.dtype)](const void* data) {
+    return Misalignment(data, 0, element) == 0;
+  });
+  const FoldBody<Elements, Operation> body = {fold, VectorsOf(fold), !aligned};
   constexpr int64_t kLanes = kVectorBytes / static_cast<int64_t>(sizeof(typename Elements::Stored));
   const int64_t in_vectors = body.vectors.end - body.vectors.begin;
   const int64_t work = std::max(in_vectors / kLanes, fold.end - fold.begin - in_vectors);
@@ -200,10 +234,6 @@ cudaError_t LaunchFoldBy(const Fold& fold, Launch launch) {
       fold.output_count < 0 || fold.output_count > kMostRanks) {
     return cudaErrorInvalidValue;
   }
-  const bool aligned = AllPointers(fold, [element = SizeOf(fold.dtype)](const void* data) {
-    return Misalignment(data, 0, element) == 0;
-  });
-  if (!aligned) return cudaErrorInvalidValue;
   if (fold.begin >= fold.end || fold.output_count == 0) return cudaSuccess;
   return LaunchDefined(fold, launch);
 }

@@ -11,9 +11,11 @@
 //
 // Two shots are two such folds of a range [begin, end) for each rank.
 //
+// Pointers at any byte: it goes byte by byte where one is no multiple of an element.
+//
 // Errors.    cudaErrorInvalidValue, and nothing is enqueued: a pair that is not defined (types that
 //            can only be moved, the average of integers), counts of pointers beyond kMostRanks or
-//            no input, a pointer that is no multiple of an element.  Else what CUDA says.
+//            no input.  Else what CUDA says.
 // Threads.   Any; the stream's device is the current one.
 // Ownership. Pointers are used until the stream has passed the kernel.
 #ifndef MP_CUDA_KERNELS_FOLD_H_
@@ -27,7 +29,7 @@
 
 namespace mp::cuda {
 
-inline constexpr int kMostRanks = 16;
+inline constexpr int kMostRanks = 64;
 
 // Pointers name element 0.  An output may be the same pointer as an input; otherwise no range of an
 // output overlaps another range.
@@ -42,6 +44,8 @@ struct Fold {
   int64_t end = 0;
   // Multiplies every input first, rounded on its own.  Integer folds ignore it.
   double scale = 1.0;
+  // What kAvg divides the sum by; 0 for the number of inputs.
+  int divisor = 0;
   // Fewer leave multiprocessors to others.  As many as a large GPU holds at once by default: each
   // thread then goes over several elements, and more blocks would only start later.
   int most_blocks = 1024;
@@ -53,6 +57,16 @@ cudaError_t LaunchFold(const Fold& fold, cudaStream_t stream);
 // Loads the kernels onto the current device.  A first launch would do it, and could wait there for
 // what is running.
 cudaError_t LoadFolds();
+
+// values /= divisor, for f32, f64, f16 and bf16: the average of values that are sums already.
+inline cudaError_t LaunchDivide(DType dtype, void* values, int64_t count, int divisor,
+                                cudaStream_t stream) {
+  Fold fold = {.dtype = dtype, .op = ReduceOp::kAvg, .input_count = 1, .output_count = 1};
+  fold.inputs[0] = fold.outputs[0] = values;
+  fold.end = count;
+  fold.divisor = divisor;
+  return LaunchFold(fold, stream);
+}
 
 // target = source * factor, for f32, f64, f16 and bf16: the fold of one input.
 inline cudaError_t LaunchScale(DType dtype, const void* source, void* target, int64_t count,

@@ -293,8 +293,6 @@ TEST(FoldRefusal, NamesWhatIsNotDefined) {
   EXPECT_TRUE(refused([](Fold& fold) { fold.input_count = kMostRanks + 1; }));
   EXPECT_TRUE(refused([](Fold& fold) { fold.output_count = kMostRanks + 1; }));
   EXPECT_TRUE(refused([](Fold& fold) { fold.output_count = -1; }));
-  EXPECT_TRUE(refused([&data](Fold& fold) { fold.inputs[0] = data + 2; }));
-  EXPECT_TRUE(refused([&data](Fold& fold) { fold.outputs[0] = data + 1; }));
 }
 
 // Whatever the blocks, no more than asked for; and an empty fold launches nothing.

@@ -1,0 +1,96 @@
+// What a Backend of GPUs takes and refuses, and how its Worlds stand beside each other.
+#include "mp/cuda/backend.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "mp/world.h"
+#include "tests/fake/machine.h"
+#include "tests/support/status_matchers.h"
+
+namespace mp::cuda {
+namespace {
+
+using ::mp::test::KindIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+absl::Status TryWorld(const Options& options, const std::vector<int>& devices = {}) {
+  const auto backend = NewBackend(options);
+  if (!backend.ok()) return backend.status();
+  return World::Create(*backend, {.devices = devices}).status();
+}
+
+class BackendTest : public ::testing::Test {
+ protected:
+  void TearDown() override { EXPECT_EQ(machine_.Verdict(), ""); }
+
+  fake::Machine machine_{{.devices = 4}};
+};
+
+TEST_F(BackendTest, NamesADeviceThatIsNotThere) {
+  EXPECT_THAT(TryWorld({.devices = {0, 4}}),
+              KindIs(ErrorKind::kInvalidArgument, AllOf(HasSubstr("cuda 4"), HasSubstr("4 GPUs"))));
+  EXPECT_THAT(TryWorld({.devices = {-1}}),
+              KindIs(ErrorKind::kInvalidArgument, HasSubstr("cuda -1")));
+}
+
+// DEV-1
+TEST_F(BackendTest, NcclTakesAGpuOnceAndSaysWhichIsTwice) {
+  EXPECT_THAT(TryWorld({.devices = {1, 3, 1}, .transport = Transport::kNccl}),
+              KindIs(ErrorKind::kInvalidArgument,
+                     AllOf(HasSubstr("cuda 1"), HasSubstr("0 and 2"), HasSubstr("NCCL"))));
+  EXPECT_THAT(TryWorld({.devices = {1, 3}, .transport = Transport::kNccl}, {1, 0, 0}),
+              KindIs(ErrorKind::kInvalidArgument,
+                     AllOf(HasSubstr("cuda 1"), HasSubstr("1 and 2"), HasSubstr("NCCL"))));
+}
+
+TEST_F(BackendTest, RanksThatShareAGpuGoWithoutNccl) {
+  EXPECT_OK(TryWorld({.devices = {1, 3, 1}}));
+  EXPECT_OK(TryWorld({.devices = {1, 3}}, {1, 0, 0}));
+  EXPECT_OK(TryWorld({.devices = {0, 1}, .transport = Transport::kDirect}));
+  EXPECT_EQ(machine_.calls("ncclCommInitAll"), 0);
+  EXPECT_OK(TryWorld({.devices = {0, 1}}));
+  EXPECT_EQ(machine_.calls("ncclCommInitAll"), 1);
+}
+
+TEST_F(BackendTest, TooManyRanksForOneKernelAreRefused) {
+  const std::vector<int> devices(65, 0);
+  EXPECT_THAT(TryWorld({.devices = devices}),
+              KindIs(ErrorKind::kInvalidArgument, AllOf(HasSubstr("65"), HasSubstr("64"))));
+  EXPECT_OK(TryWorld({.devices = std::vector<int>(64, 0)}));
+}
+
+TEST_F(BackendTest, TwoOrdersOnOneGpuAreRefused) {
+  auto first = NewBackend({.devices = {0, 1}}).value();
+  auto world = World::Create(first).value();
+  EXPECT_OK(World::Create(first));  // of one order
+  EXPECT_THAT(
+      TryWorld({.devices = {2, 1}}),
+      KindIs(ErrorKind::kUsageError, AllOf(HasSubstr("cuda 1"), HasSubstr("another Backend"))));
+  EXPECT_OK(TryWorld({.devices = {2, 3}}));
+  EXPECT_OK(TryWorld({.devices = {2, 1}, .transport = Transport::kDirect}));
+  EXPECT_OK(TryWorld({.devices = {1}}));
+  world.reset();
+  first.reset();
+  EXPECT_OK(TryWorld({.devices = {2, 1}}));
+}
+
+// ERR-7
+TEST_F(BackendTest, LaunchesThatBlockRuleNcclOut) {
+  ASSERT_EQ(setenv("CUDA_LAUNCH_BLOCKING", "1", 1), 0);
+  EXPECT_THAT(TryWorld({.devices = {0, 1}, .transport = Transport::kNccl}),
+              KindIs(ErrorKind::kUsageError, HasSubstr("CUDA_LAUNCH_BLOCKING")));
+  EXPECT_OK(TryWorld({.devices = {0, 1}}));
+  EXPECT_EQ(machine_.calls("ncclCommInitAll"), 0);
+  ASSERT_EQ(setenv("CUDA_LAUNCH_BLOCKING", "0", 1), 0);
+  EXPECT_OK(TryWorld({.devices = {0, 1}, .transport = Transport::kNccl}));
+  ASSERT_EQ(unsetenv("CUDA_LAUNCH_BLOCKING"), 0);
+}
+
+}  // namespace
+}  // namespace mp::cuda
