@@ -39,6 +39,11 @@ class Call {
   }
 
   bool Wait(const std::function<bool()>& done) { return core_->WaitUntil(lock_, done); }
+  // What allocates or loads may have to wait for what the device runs: one collective kernel, if
+  // any, that waits for its peers.
+  bool AwaitRoomOn(int device) {
+    return Wait([&] { return core_->occupants[static_cast<size_t>(device)] == nullptr; });
+  }
   Core& core() { return *core_; }
   ThreadState& thread() { return core_->thread(); }
   bool IsDevice(int device) const { return device >= 0 && device < core_->options.devices; }

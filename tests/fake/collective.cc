@@ -93,6 +93,7 @@ class Kernel final : public Task {
   bool Finish() {
     if (occupant() == member().stream) occupant() = nullptr;
     --state_->outstanding;
+    --core_.collectives;
     if (++meeting_->finished == state_->clique->size) {
       state_->clique->meetings.erase(meeting_->sequence);
     }
@@ -148,6 +149,7 @@ void Start(Core& core, const Launch& launch) {
   CheckOrder(core, launch, meeting->number);
   ++state.launches;
   ++state.outstanding;
+  ++core.collectives;
   meeting->members[state.rank] = launch.member;
   core.Enqueue(launch.member.stream, std::make_unique<Kernel>(core, launch.state, meeting));
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -17,7 +18,20 @@ std::atomic<uint64_t> next_id{1};
 thread_local ThreadState thread_state;
 thread_local bool in_task = false;
 
+constexpr int kFresh = 0xA5;
+
+std::string List(const std::string& title, const std::vector<std::string>& lines) {
+  return absl::StrCat(title, ":\n  ", absl::StrJoin(lines, "\n  "));
+}
+
 }  // namespace
+
+Allocation NewAllocation(int device, size_t bytes) {
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 256, bytes) != 0) return {};
+  std::memset(memory, kFresh, bytes);
+  return {device, bytes, static_cast<char*>(memory), std::shared_ptr<void>(memory, std::free)};
+}
 
 Core* Core::Current() { return current.load(); }
 
@@ -51,7 +65,6 @@ Core::~Core() {
   }
   scheduler_.join();
   for (std::thread& thread : beside_) thread.join();
-  for (const auto& [data, allocation] : allocations) std::free(allocation.data);
   current.store(nullptr);
 }
 
@@ -120,6 +133,14 @@ const Allocation* Core::Find(const void* data, size_t bytes) const {
   return offset <= allocation.bytes && bytes <= allocation.bytes - offset ? &allocation : nullptr;
 }
 
+std::string Core::Unreachable(int device, const void* data, size_t bytes) const {
+  const Allocation* found = Find(data, bytes);
+  if (found == nullptr && Find(data, 1) != nullptr) return "beyond its allocation";
+  if (found == nullptr) return "not device memory";
+  if (found->device == device || peers.count({device, found->device}) > 0) return "";
+  return absl::StrCat("on device ", found->device, ", which device ", device, " has no access to");
+}
+
 size_t Core::queued() const {
   size_t sum = 0;
   for (const auto& stream : all_streams_) sum += stream->queue.size();
@@ -148,6 +169,7 @@ void Core::Schedule() {
   in_task = true;
   std::unique_lock<std::mutex> lock(mutex);
   while (!stop_) {
+    if (sticky != cudaSuccess) Drop();
     const std::vector<CUstream_st*> ready = Heads(true);
     if (ready.empty()) {
       const std::vector<CUstream_st*> blocked = Heads(false);
@@ -156,21 +178,21 @@ void Core::Schedule() {
         continue;
       }
       if (const auto lines = Deadlocked(blocked); !lines.empty()) {
-        Break("never ends", lines);
+        Fault(cudaErrorLaunchTimeout, List("never ends", lines));
         continue;
       }
       const uint64_t before = changes_;
       const auto limit = absl::ToChronoMilliseconds(options.stall_limit);
       const bool woken = work_.wait_for(lock, limit, [&] { return stop_ || changes_ != before; });
       if (!woken) {
-        std::vector<std::string> lines;
+        std::vector<std::string> reasons;
         for (CUstream_st* stream : blocked) {
           const Task& head = *stream->queue.front();
           for (const Blocker& blocker : head.Blockers()) {
-            lines.push_back(absl::StrCat(stream->Name(), ": ", head.Name(), " ", blocker.why));
+            reasons.push_back(absl::StrCat(stream->Name(), ": ", head.Name(), " ", blocker.why));
           }
         }
-        Break("nothing moves", lines);
+        Fault(cudaErrorLaunchTimeout, List("nothing moves", reasons));
       }
       continue;
     }
@@ -226,9 +248,12 @@ std::vector<std::string> Core::Deadlocked(const std::vector<CUstream_st*>& block
   return lines;
 }
 
-void Core::Break(const std::string& title, const std::vector<std::string>& lines) {
-  findings_.push_back(absl::StrCat(title, ":\n  ", absl::StrJoin(lines, "\n  ")));
-  sticky = cudaErrorLaunchTimeout;
+void Core::Fault(cudaError_t result, const std::string& finding) {
+  Report(finding);
+  sticky = result;
+}
+
+void Core::Drop() {
   for (const auto& stream : all_streams_) stream->queue.clear();
   std::fill(occupants.begin(), occupants.end(), nullptr);
   moved_.notify_all();

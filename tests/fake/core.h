@@ -43,6 +43,9 @@ class Task {
   virtual std::vector<Blocker> Blockers() const { return {}; }
 };
 
+// Makes the task that `stream` runs: at once, or for each launch of a graph.
+using MakeTask = std::function<std::unique_ptr<Task>(CUstream_st* stream)>;
+
 // A task that is always ready.
 class Action final : public Task {
  public:
@@ -60,7 +63,11 @@ struct Allocation {
   int device;
   size_t bytes;
   char* data;
+  std::shared_ptr<void> memory;  // kernels that run on it hold it too
 };
+
+// Some of the device's memory, poisoned; null where there is none.
+Allocation NewAllocation(int device, size_t bytes);
 
 // The current device and the last error of the calling thread.
 struct ThreadState {
@@ -89,6 +96,7 @@ class Core {
   std::set<const void*> communicators;            // handles that may be used
   int64_t live_communicators = 0;                 // those of a clique are gone all at once
   std::set<std::pair<int, int>> peers;            // (device, peer): access is enabled
+  std::set<std::pair<int, std::string>> loaded;   // (device, kernel)
   // By device: the stream whose head is the collective kernel that it runs, and the thread that is
   // inside NCCL with a communicator of it.
   std::vector<CUstream_st*> occupants;
@@ -96,6 +104,7 @@ class Core {
   // By device: the collectives that it was given last, by number, in its order.
   std::vector<std::deque<uint64_t>> launched;
   uint64_t meetings = 0;                 // collectives so far
+  int64_t collectives = 0;               // kernels of them that are queued or run
   bool stalled = false;                  // collective kernels do not end
   int nccl_error = 0;                    // what NCCL says asynchronously
   std::map<std::string, int64_t> calls;  // by function
@@ -106,6 +115,10 @@ class Core {
   std::map<std::string, std::pair<int64_t, int>> to_fail;  // by function: which call, and how
 
   void Enqueue(CUstream_st* stream, std::unique_ptr<Task> task);
+  // Why a kernel of the device cannot reach these bytes, empty where it can.
+  std::string Unreachable(int device, const void* data, size_t bytes) const;
+  // What a task has done breaks the machine for good.
+  void Fault(cudaError_t result, const std::string& finding);
   // Something that a task's Ready looks at is different now.
   void Changed();
   // The program looked at something: the streams may go on for a while.
@@ -131,7 +144,8 @@ class Core {
   std::vector<CUstream_st*> Heads(bool ready) const;
   // A line for each stream that can never go on, empty where there is none.
   std::vector<std::string> Deadlocked(const std::vector<CUstream_st*>& blocked) const;
-  void Break(const std::string& title, const std::vector<std::string>& lines);
+  // Nothing that is queued will run.
+  void Drop();
 
   const uint64_t id_;
   std::vector<std::string> findings_;

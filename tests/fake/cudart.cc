@@ -112,32 +112,38 @@ cudaError_t cudaPeekAtLastError() {
 }
 
 const char* cudaGetErrorName(cudaError_t error) {
+#define MP_FAKE_NAME(error) \
+  case error:               \
+    return #error
   switch (error) {
-    case cudaSuccess:
-      return "cudaSuccess";
-    case cudaErrorInvalidValue:
-      return "cudaErrorInvalidValue";
-    case cudaErrorMemoryAllocation:
-      return "cudaErrorMemoryAllocation";
-    case cudaErrorInsufficientDriver:
-      return "cudaErrorInsufficientDriver";
-    case cudaErrorNoDevice:
-      return "cudaErrorNoDevice";
-    case cudaErrorInvalidDevice:
-      return "cudaErrorInvalidDevice";
-    case cudaErrorInvalidResourceHandle:
-      return "cudaErrorInvalidResourceHandle";
-    case cudaErrorNotReady:
-      return "cudaErrorNotReady";
-    case cudaErrorLaunchTimeout:
-      return "cudaErrorLaunchTimeout";
-    case cudaErrorPeerAccessAlreadyEnabled:
-      return "cudaErrorPeerAccessAlreadyEnabled";
-    case cudaErrorNotPermitted:
-      return "cudaErrorNotPermitted";
+    MP_FAKE_NAME(cudaSuccess);
+    MP_FAKE_NAME(cudaErrorInvalidValue);
+    MP_FAKE_NAME(cudaErrorMemoryAllocation);
+    MP_FAKE_NAME(cudaErrorInsufficientDriver);
+    MP_FAKE_NAME(cudaErrorNoDevice);
+    MP_FAKE_NAME(cudaErrorInvalidDevice);
+    MP_FAKE_NAME(cudaErrorInvalidResourceHandle);
+    MP_FAKE_NAME(cudaErrorIllegalState);
+    MP_FAKE_NAME(cudaErrorNotReady);
+    MP_FAKE_NAME(cudaErrorIllegalAddress);
+    MP_FAKE_NAME(cudaErrorLaunchTimeout);
+    MP_FAKE_NAME(cudaErrorPeerAccessAlreadyEnabled);
+    MP_FAKE_NAME(cudaErrorPeerAccessNotEnabled);
+    MP_FAKE_NAME(cudaErrorPeerAccessUnsupported);
+    MP_FAKE_NAME(cudaErrorNotPermitted);
+    MP_FAKE_NAME(cudaErrorNotSupported);
+    MP_FAKE_NAME(cudaErrorStreamCaptureUnsupported);
+    MP_FAKE_NAME(cudaErrorStreamCaptureInvalidated);
+    MP_FAKE_NAME(cudaErrorStreamCaptureMerge);
+    MP_FAKE_NAME(cudaErrorStreamCaptureUnmatched);
+    MP_FAKE_NAME(cudaErrorStreamCaptureUnjoined);
+    MP_FAKE_NAME(cudaErrorStreamCaptureIsolation);
+    MP_FAKE_NAME(cudaErrorCapturedEvent);
+    MP_FAKE_NAME(cudaErrorStreamCaptureWrongThread);
     default:
       return "cudaErrorOfTheFake";
   }
+#undef MP_FAKE_NAME
 }
 
 const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }

@@ -14,8 +14,7 @@
 namespace mp::fake {
 namespace {
 
-// Filled into memory that is fresh, and into memory that is freed.
-constexpr int kFresh = 0xA5;
+// Filled into memory that is freed.
 constexpr int kFreed = 0xDB;
 
 // One side of a copy.
@@ -101,6 +100,18 @@ cudaError_t Copy(Call& call, const char* name, Side to, Side from, const Extent&
   return call.Return(core.sticky);
 }
 
+// Takes the memory away, under what else runs on it.
+void Forget(Core& core, const std::string& name, const char* address) {
+  const auto found = core.allocations.find(address);
+  const Allocation allocation = found->second;
+  core.allocations.erase(found);
+  if (allocation.memory.use_count() > 1) {
+    core.Report(absl::StrCat(name, ": of memory that a kernel of a peer runs on"));
+  } else {
+    std::memset(allocation.data, kFreed, allocation.bytes);
+  }
+}
+
 // Says which sides are device memory.
 void Resolve(const Core& core, cudaMemcpyKind kind, Side& to, Side& from) {
   to.on_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
@@ -130,18 +141,12 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
   MP_FAKE_BEGIN(cudaMalloc);
   *data = nullptr;
   if (bytes == 0) return cudaSuccess;
-  // It may have to wait for what the device runs: one collective kernel, if any, that waits for its
-  // peers.
-  const auto device = static_cast<size_t>(call.thread().device);
   mp::fake::Core& core = call.core();
-  if (!call.Wait([&] { return core.occupants[device] == nullptr; }))
-    return call.Return(core.sticky);
-  void* memory = nullptr;
-  if (posix_memalign(&memory, 256, bytes) != 0) return call.Return(cudaErrorMemoryAllocation);
-  std::memset(memory, mp::fake::kFresh, bytes);
-  auto* address = static_cast<char*>(memory);
-  core.allocations[address] = {call.thread().device, bytes, address};
-  *data = memory;
+  if (!call.AwaitRoomOn(call.thread().device)) return call.Return(core.sticky);
+  const mp::fake::Allocation made = mp::fake::NewAllocation(call.thread().device, bytes);
+  if (made.data == nullptr) return call.Return(cudaErrorMemoryAllocation);
+  core.allocations[made.data] = made;
+  *data = made.data;
   return cudaSuccess;
 }
 
@@ -163,11 +168,9 @@ cudaError_t cudaFree(void* data) {
   if (core.allocations.count(address) == 0) {
     return call.Refuse(cudaErrorInvalidValue, "cudaFree: no such allocation");
   }
-  const mp::fake::Allocation allocation = core.allocations[address];
-  if (!call.Wait([&] { return core.IsIdle(allocation.device); })) return call.Return(core.sticky);
-  std::memset(allocation.data, mp::fake::kFreed, allocation.bytes);
-  core.allocations.erase(address);
-  std::free(allocation.data);
+  const int device = core.allocations[address].device;
+  if (!call.Wait([&] { return core.IsIdle(device); })) return call.Return(core.sticky);
+  mp::fake::Forget(core, "cudaFree", address);
   return cudaSuccess;
 }
 

@@ -138,7 +138,7 @@ TEST_P(LaunchTest, CopiesRunBehindWhatIsQueued) {
 
 TEST_P(LaunchTest, NothingIsEnqueuedWhereItIsRefused) {
   EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
-  const int64_t before = machine_.calls("cudaLaunchHostFunc");
+  const int64_t before = machine_.calls("cudaLaunchKernel");
   EXPECT_EQ(LaunchScale(DType::kI32, data_[0], data_[0], kCount, 2, streams_[0]),
             cudaErrorInvalidValue);
   Fold fold = {.op = ReduceOp::kSum, .input_count = 0, .output_count = 1, .end = 1};
@@ -147,7 +147,7 @@ TEST_P(LaunchTest, NothingIsEnqueuedWhereItIsRefused) {
   copy.width = -1;
   EXPECT_EQ(LaunchCopies(&copy, 1, streams_[0]), cudaErrorInvalidValue);
   EXPECT_EQ(LaunchCopies(nullptr, 0, streams_[0]), cudaSuccess);
-  EXPECT_EQ(machine_.calls("cudaLaunchHostFunc"), before);
+  EXPECT_EQ(machine_.calls("cudaLaunchKernel"), before);
   EXPECT_EQ(LaunchScale(DType::kF32, data_[0], data_[0], 1, 2, nullptr),
             cudaErrorInvalidResourceHandle);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
