@@ -7,8 +7,10 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "tests/fake/core.h"
+#include "tests/fake/graph.h"
 
 namespace mp::fake {
 
@@ -38,6 +40,13 @@ class Call {
     return Return(result);
   }
 
+  // Queues the task that `make` makes, or records it where the stream captures.
+  cudaError_t Submit(CUstream_st* stream, MakeTask make) {
+    if (stream->capture != nullptr) return Return(Record(*stream, std::move(make)));
+    core_->Enqueue(stream, make(stream));
+    return cudaSuccess;
+  }
+
   bool Wait(const std::function<bool()>& done) { return core_->WaitUntil(lock_, done); }
   // What allocates or loads may have to wait for what the device runs: one collective kernel, if
   // any, that waits for its peers.
@@ -60,5 +69,14 @@ class Call {
 #define MP_FAKE_BEGIN(name)     \
   ::mp::fake::Call call(#name); \
   if (const cudaError_t begin = call.Begin(); begin != cudaSuccess) return call.Return(begin)
+
+// The same for a call that could wait for a device, which captures may forbid.
+#define MP_FAKE_BEGIN_UNSAFE(name)                                          \
+  MP_FAKE_BEGIN(name);                                                      \
+  if (const cudaError_t unsafe = ::mp::fake::RefuseUnsafeCall(call.core()); \
+      unsafe != cudaSuccess) {                                              \
+    return call.Return(unsafe);                                             \
+  }                                                                         \
+  static_assert(true, "a semicolon follows")
 
 #endif  // MP_TESTS_FAKE_CALL_H_

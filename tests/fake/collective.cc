@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/fake/fold.h"
+#include "tests/fake/graph.h"
 
 namespace mp::fake {
 
@@ -131,10 +132,14 @@ void CheckOrder(Core& core, const Launch& launch, uint64_t number) {
   if (here.size() > kRemembered) here.pop_front();
 }
 
-}  // namespace
-
-void Start(Core& core, const Launch& launch) {
+// The kernel of the rank's next collective, on this stream.
+std::unique_ptr<Task> NewKernel(Core& core, const Launch& launch, CUstream_st* stream) {
   RankState& state = *launch.state;
+  if (state.released) {
+    core.Report(absl::StrCat(launch.what.name, " in a graph: communicator ", state.clique->number,
+                             " is gone"));
+    return std::make_unique<Action>(launch.what.name, [] {});
+  }
   std::shared_ptr<Meeting>& meeting = state.clique->meetings[state.launches];
   if (meeting == nullptr) {
     meeting = std::make_shared<Meeting>();
@@ -151,7 +156,18 @@ void Start(Core& core, const Launch& launch) {
   ++state.outstanding;
   ++core.collectives;
   meeting->members[state.rank] = launch.member;
-  core.Enqueue(launch.member.stream, std::make_unique<Kernel>(core, launch.state, meeting));
+  meeting->members[state.rank].stream = stream;
+  return std::make_unique<Kernel>(core, launch.state, meeting);
+}
+
+}  // namespace
+
+cudaError_t Start(Core& core, const Launch& launch) {
+  CUstream_st* stream = launch.member.stream;
+  const auto make = [&core, launch](CUstream_st* on) { return NewKernel(core, launch, on); };
+  if (stream->capture != nullptr) return Record(*stream, make);
+  core.Enqueue(stream, make(stream));
+  return cudaSuccess;
 }
 
 }  // namespace mp::fake

@@ -37,6 +37,7 @@ struct RankState {
   uint64_t launches = 0;
   int outstanding = 0;
   bool aborted = false;
+  bool released = false;                                    // destroyed or aborted
   std::map<int, std::pair<ncclDataType_t, double>> scales;  // by operation: of ncclRedOpCreate...
 };
 
@@ -66,8 +67,8 @@ struct Launch {
   Member member;
 };
 
-// Queues the kernel.
-void Start(Core& core, const Launch& launch);
+// Queues the kernel, or records it where its stream captures.
+cudaError_t Start(Core& core, const Launch& launch);
 
 }  // namespace mp::fake
 

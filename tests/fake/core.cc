@@ -36,7 +36,7 @@ Allocation NewAllocation(int device, size_t bytes) {
 Core* Core::Current() { return current.load(); }
 
 ThreadState& Core::thread() {
-  if (thread_state.machine != id_) thread_state = {id_, 0, cudaSuccess};
+  if (thread_state.machine != id_) thread_state = {.machine = id_};
   return thread_state;
 }
 
@@ -120,7 +120,9 @@ bool Core::WaitUntil(std::unique_lock<std::mutex>& lock, const std::function<boo
 
 bool Core::IsIdle(int device) const {
   return std::all_of(all_streams_.begin(), all_streams_.end(), [device](const auto& stream) {
-    return stream->device != device || stream->queue.empty();
+    if (stream->device == device) return stream->queue.empty();
+    return std::none_of(stream->queue.begin(), stream->queue.end(),
+                        [device](const auto& task) { return task->RunsOn(device); });
   });
 }
 
@@ -271,6 +273,9 @@ Live Machine::live() const {
   live.events = static_cast<int64_t>(core_->events.size());
   live.allocations = static_cast<int64_t>(core_->allocations.size());
   live.communicators = core_->live_communicators;
+  live.graphs = static_cast<int64_t>(core_->graphs.size());
+  live.executables = static_cast<int64_t>(core_->executables.size());
+  live.captures = static_cast<int64_t>(core_->captures.size());
   for (const auto& [data, allocation] : core_->allocations) {
     live.bytes += static_cast<int64_t>(allocation.bytes);
   }
@@ -329,6 +334,9 @@ std::string Machine::Verdict() const {
   count(now.allocations, "allocations");
   count(now.bytes, "bytes");
   count(now.communicators, "communicators");
+  count(now.captures, "captures");
+  count(now.graphs, "graphs");
+  count(now.executables, "executable graphs");
   return absl::StrJoin(lines, "\n");
 }
 

@@ -24,6 +24,8 @@
 
 namespace mp::fake {
 
+struct Capture;
+
 // What keeps a stream from going on: another stream, or a call of the program that has not been
 // made (null).
 struct Blocker {
@@ -41,6 +43,8 @@ class Task {
   virtual bool Run() = 0;
   // Why it is not ready.
   virtual std::vector<Blocker> Blockers() const { return {}; }
+  // Whether it needs a device besides its stream's.
+  virtual bool RunsOn(int /*device*/) const { return false; }
 };
 
 // Makes the task that `stream` runs: at once, or for each launch of a graph.
@@ -69,11 +73,12 @@ struct Allocation {
 // Some of the device's memory, poisoned; null where there is none.
 Allocation NewAllocation(int device, size_t bytes);
 
-// The current device and the last error of the calling thread.
+// What the calling thread has set.
 struct ThreadState {
   uint64_t machine = 0;
   int device = 0;
   cudaError_t last = cudaSuccess;
+  cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 };
 
 class Core {
@@ -92,6 +97,9 @@ class Core {
   mutable std::mutex mutex;
   std::set<CUstream_st*> streams;  // alive
   std::set<CUevent_st*> events;
+  std::set<CUgraph_st*> graphs;
+  std::set<CUgraphExec_st*> executables;
+  std::set<std::shared_ptr<Capture>> captures;    // that have not ended
   std::map<const char*, Allocation> allocations;  // by address
   std::set<const void*> communicators;            // handles that may be used
   int64_t live_communicators = 0;                 // those of a clique are gone all at once
@@ -169,6 +177,11 @@ struct CUstream_st {
   int device = 0;
   bool destroyed = false;
   std::deque<std::unique_ptr<mp::fake::Task>> queue;
+  // While it captures: the nodes that the next one comes after, and their handles as they were last
+  // handed out.
+  std::shared_ptr<mp::fake::Capture> capture;
+  std::set<size_t> seen;
+  std::vector<cudaGraphNode_t> seen_nodes;
 
   std::string Name() const {
     return "stream " + std::to_string(number) + " of device " + std::to_string(device);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,11 +19,15 @@ struct EventState {
   uint64_t recorded = 0;
   uint64_t done = 0;
   CUstream_st* where = nullptr;  // of the last record
+  // Of a last record in a capture: which, and what its stream had seen.
+  bool captured = false;
+  std::weak_ptr<Capture> capture;
+  std::set<size_t> seen;
 };
 
-class Record final : public Task {
+class Mark final : public Task {
  public:
-  Record(std::shared_ptr<EventState> event, uint64_t version)
+  Mark(std::shared_ptr<EventState> event, uint64_t version)
       : event_(std::move(event)), version_(version) {}
   std::string Name() const override { return "cudaEventRecord"; }
   bool Run() override {
@@ -81,6 +86,33 @@ class HostFunction final : public Task {
   bool started_ = false;
   const std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
 };
+
+// The capture that the event's last record is part of, if it goes on.
+std::shared_ptr<Capture> CaptureOf(const Core& core, const EventState& event) {
+  const std::shared_ptr<Capture> capture = event.capture.lock();
+  return event.captured && core.captures.count(capture) > 0 ? capture : nullptr;
+}
+
+// A stream is to wait for what is part of a capture: it becomes part of it as well.
+cudaError_t Join(const Core& core, CUstream_st& stream, const EventState& event) {
+  const std::shared_ptr<Capture> capture = CaptureOf(core, event);
+  if (capture == nullptr) return cudaErrorCapturedEvent;
+  if (capture->invalid) return cudaErrorStreamCaptureInvalidated;
+  if (stream.capture == nullptr) stream.capture = capture;
+  if (stream.capture != capture) {
+    stream.capture->invalid = capture->invalid = true;
+    return cudaErrorStreamCaptureMerge;
+  }
+  stream.seen.insert(event.seen.begin(), event.seen.end());
+  return cudaSuccess;
+}
+
+// What has no state to ask for.
+cudaError_t RefuseCaptured(const Core& core, const EventState& event) {
+  if (!event.captured) return cudaSuccess;
+  if (const auto capture = CaptureOf(core, event); capture != nullptr) capture->invalid = true;
+  return cudaErrorCapturedEvent;
+}
 
 }  // namespace
 }  // namespace mp::fake
@@ -177,7 +209,7 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
-  MP_FAKE_BEGIN(cudaDeviceEnablePeerAccess);
+  MP_FAKE_BEGIN_UNSAFE(cudaDeviceEnablePeerAccess);
   const int device = call.thread().device;
   if (!call.IsDevice(peer) || peer == device) return call.Return(cudaErrorInvalidDevice);
   if (flags != 0) return call.Return(cudaErrorInvalidValue);
@@ -209,13 +241,43 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     return call.Refuse(cudaErrorInvalidResourceHandle, "cudaStreamDestroy: no such stream");
   }
   stream->destroyed = true;
+  if (stream->capture != nullptr) stream->capture->invalid = true;
+  stream->capture = nullptr;
   return call.Return(begin);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  MP_FAKE_BEGIN(cudaStreamSynchronize);
+  MP_FAKE_BEGIN_UNSAFE(cudaStreamSynchronize);
   if (call.core().streams.count(stream) == 0) return call.Return(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t result = mp::fake::RefuseCapturing(*stream); result != cudaSuccess) {
+    return call.Return(result);
+  }
   const bool done = call.Wait([stream] { return stream->queue.empty(); });
+  return call.Return(done ? cudaSuccess : call.core().sticky);
+}
+
+// As with events.
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  MP_FAKE_BEGIN_UNSAFE(cudaStreamQuery);
+  if (call.core().streams.count(stream) == 0) return call.Return(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t result = mp::fake::RefuseCapturing(*stream); result != cudaSuccess) {
+    return call.Return(result);
+  }
+  call.core().Poke();
+  return call.Return(stream->queue.empty() ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  MP_FAKE_BEGIN_UNSAFE(cudaDeviceSynchronize);
+  const int device = call.thread().device;
+  cudaError_t result = cudaSuccess;
+  for (CUstream_st* stream : call.core().streams) {
+    if (stream->device != device) continue;
+    const cudaError_t refused = mp::fake::RefuseCapturing(*stream);
+    if (refused != cudaSuccess && result == cudaSuccess) result = refused;
+  }
+  if (result != cudaSuccess) return call.Return(result);
+  const bool done = call.Wait([&] { return call.core().IsIdle(device); });
   return call.Return(done ? cudaSuccess : call.core().sticky);
 }
 
@@ -225,19 +287,30 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (core.streams.count(stream) == 0 || core.events.count(event) == 0) {
     return call.Refuse(cudaErrorInvalidResourceHandle, "cudaStreamWaitEvent: no such handle");
   }
-  if (flags != 0) return call.Return(cudaErrorInvalidValue);
-  if (event->state->recorded != event->state->done) {
-    core.Enqueue(stream, std::make_unique<mp::fake::Wait>(event->state));
+  const bool external = flags == cudaEventWaitExternal && stream->capture != nullptr;
+  if (flags != 0 && !external) return call.Return(cudaErrorInvalidValue);
+  if (stream->capture != nullptr && stream->capture->invalid) {
+    return call.Return(cudaErrorStreamCaptureInvalidated);
   }
-  return cudaSuccess;
+  const auto state = event->state;
+  const auto wait = [state](CUstream_st*) { return std::make_unique<mp::fake::Wait>(state); };
+  if (external) return call.Submit(stream, wait);
+  if (state->captured && (stream->capture == nullptr || mp::fake::CaptureOf(core, *state))) {
+    return call.Return(mp::fake::Join(core, *stream, *state));
+  }
+  if (stream->capture != nullptr) {
+    stream->capture->invalid = true;
+    return call.Return(cudaErrorStreamCaptureIsolation);
+  }
+  return state->recorded == state->done ? cudaSuccess : call.Submit(stream, wait);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void* data) {
   MP_FAKE_BEGIN(cudaLaunchHostFunc);
   if (call.core().streams.count(stream) == 0) return call.Return(cudaErrorInvalidResourceHandle);
-  mp::fake::Core& core = call.core();
-  core.Enqueue(stream, std::make_unique<mp::fake::HostFunction>(core, fn, data));
-  return cudaSuccess;
+  return call.Submit(stream, [&core = call.core(), fn, data](CUstream_st*) {
+    return std::make_unique<mp::fake::HostFunction>(core, fn, data);
+  });
 }
 
 // Events ------------------------------------------------------------------------------------------
@@ -263,7 +336,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return call.Return(begin);
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
   MP_FAKE_BEGIN(cudaEventRecord);
   mp::fake::Core& core = call.core();
   if (core.streams.count(stream) == 0 || core.events.count(event) == 0) {
@@ -272,20 +345,52 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (event->device != stream->device) {
     return call.Refuse(cudaErrorInvalidResourceHandle, "cudaEventRecord: stream of another device");
   }
-  event->state->where = stream;
-  core.Enqueue(stream, std::make_unique<mp::fake::Record>(event->state, ++event->state->recorded));
-  return cudaSuccess;
+  const bool external = flags == cudaEventRecordExternal && stream->capture != nullptr;
+  if (flags != 0 && !external) return call.Return(cudaErrorInvalidValue);
+  const auto state = event->state;
+  if (stream->capture != nullptr && !external) {
+    if (stream->capture->invalid) return call.Return(cudaErrorStreamCaptureInvalidated);
+    state->captured = true;
+    state->capture = stream->capture;
+    state->seen = stream->seen;
+    return cudaSuccess;
+  }
+  if (!external) state->captured = false;
+  return call.Submit(stream, [state](CUstream_st* on) {
+    state->where = on;
+    return std::make_unique<mp::fake::Mark>(state, ++state->recorded);
+  });
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, 0);
 }
 
 // A query lets the streams go on, but answers what was true before.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  MP_FAKE_BEGIN(cudaEventQuery);
+  MP_FAKE_BEGIN_UNSAFE(cudaEventQuery);
   if (call.core().events.count(event) == 0) {
     return call.Refuse(cudaErrorInvalidResourceHandle, "cudaEventQuery: no such event");
   }
+  const cudaError_t refused = mp::fake::RefuseCaptured(call.core(), *event->state);
+  if (refused != cudaSuccess) return call.Return(refused);
   call.core().Poke();
   const bool done = event->state->done == event->state->recorded;
   return call.Return(done ? cudaSuccess : cudaErrorNotReady);
+}
+
+// Waits for the record that is the last now.
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  MP_FAKE_BEGIN_UNSAFE(cudaEventSynchronize);
+  if (call.core().events.count(event) == 0) {
+    return call.Refuse(cudaErrorInvalidResourceHandle, "cudaEventSynchronize: no such event");
+  }
+  const cudaError_t refused = mp::fake::RefuseCaptured(call.core(), *event->state);
+  if (refused != cudaSuccess) return call.Return(refused);
+  const auto done = [state = event->state, version = event->state->recorded] {
+    return state->done >= version;
+  };
+  return call.Return(call.Wait(done) ? cudaSuccess : call.core().sticky);
 }
 
 }  // extern "C"

@@ -40,7 +40,10 @@ struct Live {
   int64_t events = 0;
   int64_t allocations = 0;
   int64_t communicators = 0;
-  int64_t bytes = 0;  // of allocations
+  int64_t bytes = 0;     // of allocations
+  int64_t captures = 0;  // that have not ended
+  int64_t graphs = 0;
+  int64_t executables = 0;  // graphs that can be launched
 };
 
 class Core;

@@ -66,7 +66,7 @@ std::string FaultOfBoth(const Core& core, const Side& to, const Side& from, cons
 }
 
 // From pageable host memory the bytes are taken at once; to it the call returns when they are
-// there.
+// there.  In a graph both is done when it runs.
 cudaError_t Copy(Call& call, const char* name, Side to, Side from, const Extent& extent,
                  cudaStream_t stream) {
   Core& core = call.core();
@@ -78,8 +78,9 @@ cudaError_t Copy(Call& call, const char* name, Side to, Side from, const Extent&
   if (!fault.empty()) {
     return call.Refuse(cudaErrorInvalidValue, absl::StrCat(name, ": ", fault));
   }
+  const bool now = stream->capture == nullptr;
   std::shared_ptr<std::vector<char>> staged;
-  if (!from.on_device) {
+  if (!from.on_device && now) {
     staged = std::make_shared<std::vector<char>>(Bytes(from, extent));
     Side stage = from;
     stage.data = staged->data();
@@ -87,17 +88,19 @@ cudaError_t Copy(Call& call, const char* name, Side to, Side from, const Extent&
     from = stage;
   }
   const auto done = std::make_shared<bool>(false);
-  core.Enqueue(stream, std::make_unique<Action>(name, [=, &core] {
-                 const std::string late = staged ? "" : FaultOfBoth(core, to, from, extent);
-                 if (late.empty()) {
-                   Move(to, from, extent);
-                 } else {
-                   core.Report(absl::StrCat(name, ", when it ran: ", late));
-                 }
-                 *done = true;
-               }));
-  if (to.on_device || call.Wait([done] { return *done; })) return cudaSuccess;
-  return call.Return(core.sticky);
+  const cudaError_t result = call.Submit(stream, [=, &core](CUstream_st*) {
+    return std::make_unique<Action>(name, [=, &core] {
+      const std::string late = staged ? "" : FaultOfBoth(core, to, from, extent);
+      if (late.empty()) {
+        Move(to, from, extent);
+      } else {
+        core.Report(absl::StrCat(name, ", when it ran: ", late));
+      }
+      *done = true;
+    });
+  });
+  if (result != cudaSuccess || to.on_device || !now) return result;
+  return call.Return(call.Wait([done] { return *done; }) ? cudaSuccess : core.sticky);
 }
 
 // Takes the memory away, under what else runs on it.
@@ -138,7 +141,7 @@ using mp::fake::Side;
 extern "C" {
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
-  MP_FAKE_BEGIN(cudaMalloc);
+  MP_FAKE_BEGIN_UNSAFE(cudaMalloc);
   *data = nullptr;
   if (bytes == 0) return cudaSuccess;
   mp::fake::Core& core = call.core();
@@ -161,7 +164,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 
 // Waits until the device is idle, as the real one does.
 cudaError_t cudaFree(void* data) {
-  MP_FAKE_BEGIN(cudaFree);
+  MP_FAKE_BEGIN_UNSAFE(cudaFree);
   mp::fake::Core& core = call.core();
   const char* address = static_cast<const char*>(data);
   if (data == nullptr) return cudaSuccess;
@@ -176,7 +179,7 @@ cudaError_t cudaFree(void* data) {
 
 // By way of a stream that no other one waits for, and done when it returns.
 cudaError_t cudaMemcpy(void* dst, const void* src, size_t count, cudaMemcpyKind kind) {
-  MP_FAKE_BEGIN(cudaMemcpy);
+  MP_FAKE_BEGIN_UNSAFE(cudaMemcpy);
   if (count == 0) return cudaSuccess;
   Side to{static_cast<char*>(dst), count, 1};
   Side from{mp::fake::Mutable(src), count, 1};

@@ -143,6 +143,7 @@ ncclResult_t EndAll(NcclCall& call, const std::vector<End>& ends) {
   Core& core = call.core();
   for (const End& end : ends) {
     core.communicators.erase(end.comm);
+    end.comm->state->released = true;
     if (end.abort) end.comm->state->aborted = true;
   }
   core.Changed();
@@ -176,7 +177,7 @@ ncclResult_t EndGroup(NcclCall& call) {
                        : core.sticky == cudaSuccess ? ended.launches.size() / 2
                                                     : 0;
   for (size_t i = 0; ended.result == ncclSuccess && i < count; ++i) {
-    Start(core, ended.launches[i]);
+    if (Start(core, ended.launches[i]) != cudaSuccess) result = ncclUnhandledCudaError;
   }
   if (result == ncclSuccess && !ended.splits.empty()) result = SplitAll(call, ended.splits);
   if (!ended.ends.empty()) {

@@ -78,8 +78,7 @@ cudaError_t LaunchKernel(cudaStream_t stream, const std::string& symbol, std::ve
   }
   const auto launch =
       std::make_shared<const Launch>(Launch{core, device, std::move(ranges), std::move(run)});
-  core.Enqueue(stream, std::make_unique<Kernel>(launch));
-  return cudaSuccess;
+  return call.Submit(stream, [launch](CUstream_st*) { return std::make_unique<Kernel>(launch); });
 }
 
 cudaError_t LoadKernel(const std::string& symbol) {
