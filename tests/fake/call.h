@@ -20,16 +20,26 @@ class Call {
   explicit Call(const char* name) : core_(Core::Current()) {
     if (core_ == nullptr || Core::InTask()) return;
     lock_ = std::unique_lock<std::mutex>(core_->mutex);
-    result_ = static_cast<cudaError_t>(core_->CountCall(name));
+    ruling_ = core_->CountCall(name, lock_);
+    thread().open = ruling_.late;
   }
+  ~Call() {
+    if (!lock_.owns_lock()) return;
+    thread().open = nullptr;
+    if (ruling_.leave_device >= 0) thread().device = ruling_.leave_device;
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
 
   // What the function answers before it looks at its arguments.
   cudaError_t Begin() {
     if (core_ == nullptr) return cudaErrorInsufficientDriver;
     if (Core::InTask()) return cudaErrorNotPermitted;
     if (core_->options.devices == 0) return cudaErrorNoDevice;
-    return core_->sticky != cudaSuccess ? core_->sticky : result_;
+    return core_->sticky != cudaSuccess ? core_->sticky : static_cast<cudaError_t>(ruling_.result);
   }
+  // Whether it is to say success now.
+  bool lies() const { return ruling_.lies; }
 
   cudaError_t Return(cudaError_t result) {
     if (core_ != nullptr && result != cudaSuccess) core_->thread().last = result;
@@ -43,6 +53,7 @@ class Call {
   // Queues the task that `make` makes, or records it where the stream captures.
   cudaError_t Submit(CUstream_st* stream, MakeTask make) {
     if (stream->capture != nullptr) return Return(Record(*stream, std::move(make)));
+    if (!core_->AwaitRoom(lock_, stream)) return Return(core_->sticky);
     core_->Enqueue(stream, make(stream));
     return cudaSuccess;
   }
@@ -51,6 +62,7 @@ class Call {
   // What allocates or loads may have to wait for what the device runs: one collective kernel, if
   // any, that waits for its peers.
   bool AwaitRoomOn(int device) {
+    if (!core_->options.allocations_wait) return true;
     return Wait([&] { return core_->occupants[static_cast<size_t>(device)] == nullptr; });
   }
   Core& core() { return *core_; }
@@ -60,15 +72,16 @@ class Call {
  private:
   Core* core_;
   std::unique_lock<std::mutex> lock_;
-  cudaError_t result_ = cudaSuccess;
+  Ruling ruling_;
 };
 
 }  // namespace mp::fake
 
 // Answers what has to be answered before the arguments count.
-#define MP_FAKE_BEGIN(name)     \
-  ::mp::fake::Call call(#name); \
-  if (const cudaError_t begin = call.Begin(); begin != cudaSuccess) return call.Return(begin)
+#define MP_FAKE_BEGIN(name)                                                        \
+  ::mp::fake::Call call(#name);                                                    \
+  if (const cudaError_t begin = call.Begin(); begin != cudaSuccess || call.lies()) \
+  return call.Return(begin)
 
 // The same for a call that could wait for a device, which captures may forbid.
 #define MP_FAKE_BEGIN_UNSAFE(name)                                          \

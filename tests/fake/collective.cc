@@ -135,9 +135,7 @@ void CheckOrder(Core& core, const Launch& launch, uint64_t number) {
 // The kernel of the rank's next collective, on this stream.
 std::unique_ptr<Task> NewKernel(Core& core, const Launch& launch, CUstream_st* stream) {
   RankState& state = *launch.state;
-  if (state.released) {
-    core.Report(absl::StrCat(launch.what.name, " in a graph: communicator ", state.clique->number,
-                             " is gone"));
+  if (IsGone(core, launch.what.name, state)) {
     return std::make_unique<Action>(launch.what.name, [] {});
   }
   std::shared_ptr<Meeting>& meeting = state.clique->meetings[state.launches];
@@ -161,6 +159,12 @@ std::unique_ptr<Task> NewKernel(Core& core, const Launch& launch, CUstream_st* s
 }
 
 }  // namespace
+
+bool IsGone(Core& core, const std::string& name, const RankState& state) {
+  if (!state.released) return false;
+  core.Report(absl::StrCat(name, " in a graph: communicator ", state.clique->number, " is gone"));
+  return true;
+}
 
 cudaError_t Start(Core& core, const Launch& launch) {
   CUstream_st* stream = launch.member.stream;

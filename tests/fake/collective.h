@@ -13,6 +13,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/fake/core.h"
@@ -20,6 +22,7 @@
 namespace mp::fake {
 
 struct Meeting;
+struct Transfer;
 
 // Communicators that were made together.
 struct Clique {
@@ -27,6 +30,8 @@ struct Clique {
   size_t size = 0;
   size_t released = 0;  // ranks that have destroyed or aborted theirs
   std::map<uint64_t, std::shared_ptr<Meeting>> meetings;
+  // By sender, receiver and number between the two.
+  std::map<std::tuple<size_t, size_t, uint64_t>, std::shared_ptr<Transfer>> transfers;
 };
 
 // One rank's communicator, until its kernels are done.
@@ -35,6 +40,7 @@ struct RankState {
   size_t rank = 0;
   int device = 0;
   uint64_t launches = 0;
+  std::map<size_t, uint64_t> sent, received;  // by peer
   int outstanding = 0;
   bool aborted = false;
   bool released = false;                                    // destroyed or aborted
@@ -62,10 +68,14 @@ struct Member {
 };
 
 struct Launch {
+  std::shared_ptr<const bool> open;  // what it waits for where it is late
   std::shared_ptr<RankState> state;
   Collective what;
   Member member;
 };
+
+// Whether a graph goes on with a communicator that is gone, which is a finding.
+bool IsGone(Core& core, const std::string& name, const RankState& state);
 
 // Queues the kernel, or records it where its stream captures.
 cudaError_t Start(Core& core, const Launch& launch);

@@ -18,7 +18,24 @@ std::atomic<uint64_t> next_id{1};
 thread_local ThreadState thread_state;
 thread_local bool in_task = false;
 
+// Filled into memory that is fresh, and into memory that is freed.
 constexpr int kFresh = 0xA5;
+constexpr int kFreed = 0xDB;
+
+// Stands in front of what is late.
+class Hold final : public Task {
+ public:
+  explicit Hold(std::shared_ptr<const bool> open) : open_(std::move(open)) {}
+  std::string Name() const override { return "what follows"; }
+  bool Ready() const override { return *open_; }
+  bool Run() override { return true; }
+  std::vector<Blocker> Blockers() const override {
+    return {{nullptr, "is late, as the test wants it"}};
+  }
+
+ private:
+  const std::shared_ptr<const bool> open_;
+};
 
 std::string List(const std::string& title, const std::vector<std::string>& lines) {
   return absl::StrCat(title, ":\n  ", absl::StrJoin(lines, "\n  "));
@@ -44,6 +61,7 @@ bool Core::InTask() { return in_task; }
 
 Core::Core(const Options& with)
     : options(with),
+      default_pools(static_cast<size_t>(with.devices)),
       occupants(static_cast<size_t>(with.devices), nullptr),
       nccl_threads(static_cast<size_t>(with.devices)),
       launched(static_cast<size_t>(with.devices)),
@@ -68,16 +86,49 @@ Core::~Core() {
   current.store(nullptr);
 }
 
-int Core::CountCall(const std::string& name) {
+Ruling Core::CountCall(const std::string& name, std::unique_lock<std::mutex>& lock) {
   const int64_t number = ++calls[name];
-  const auto found = to_fail.find(name);
-  if (found == to_fail.end() || found->second.first != number) return 0;
-  const int result = found->second.second;
-  to_fail.erase(found);
-  return result;
+  Ruling ruling;
+  const auto gate = [this] { return gates.emplace_back(std::make_shared<bool>(false)); };
+  const auto [begin, end] = knobs.equal_range(name);
+  for (auto it = begin; it != end; ++it) {
+    const Knob& knob = it->second;
+    if (knob.kind == Knob::Kind::kFailFromHere && number >= knob.call) ruling.result = knob.value;
+    if (number != knob.call) continue;
+    if (knob.kind == Knob::Kind::kFail) ruling.result = knob.value;
+    if (knob.kind == Knob::Kind::kStall) ruling.stalls = gate();
+    if (knob.kind == Knob::Kind::kLate) ruling.late = gate();
+    if (knob.kind == Knob::Kind::kLie) ruling.lies = true;
+    if (knob.kind == Knob::Kind::kLeaveDevice) ruling.leave_device = knob.value;
+  }
+  if (ruling.stalls != nullptr) WaitUntil(lock, [&ruling] { return *ruling.stalls; });
+  return ruling;
+}
+
+bool Core::AwaitRoom(std::unique_lock<std::mutex>& lock, CUstream_st* stream) {
+  return WaitUntil(lock, [&] { return stream->queue.size() < options.launch_queue; });
+}
+
+bool Core::Knows(CUmemPoolHandle_st* pool) const {
+  return pools.count(pool) > 0 ||
+         std::any_of(default_pools.begin(), default_pools.end(),
+                     [pool](const auto& it) { return it != nullptr && it.get() == pool; });
+}
+
+void Core::Forget(const std::string& name, const char* address) {
+  const auto found = allocations.find(address);
+  if (found == allocations.end()) return Report(name + ": of memory that is gone");
+  const Allocation allocation = found->second;
+  allocations.erase(found);
+  if (allocation.memory.use_count() > 1) {
+    Report(name + ": of memory that a kernel of a peer runs on");
+  } else {
+    std::memset(allocation.data, kFreed, allocation.bytes);
+  }
 }
 
 void Core::Enqueue(CUstream_st* stream, std::unique_ptr<Task> task) {
+  if (thread().open != nullptr) stream->queue.push_back(std::make_unique<Hold>(thread().open));
   stream->queue.push_back(std::move(task));
   Changed();
 }
@@ -104,6 +155,8 @@ void Core::RunBeside(std::function<void()> run) {
     finished_.push_back(std::this_thread::get_id());
   });
 }
+
+void Core::Wake() { moved_.notify_all(); }
 
 void Core::Poke() {
   credit_ += 1 + static_cast<int64_t>(Choose(4));
@@ -139,7 +192,10 @@ std::string Core::Unreachable(int device, const void* data, size_t bytes) const 
   const Allocation* found = Find(data, bytes);
   if (found == nullptr && Find(data, 1) != nullptr) return "beyond its allocation";
   if (found == nullptr) return "not device memory";
-  if (found->device == device || peers.count({device, found->device}) > 0) return "";
+  if (!found->there) return "not yet allocated in its stream";
+  const bool reached = found->pool != nullptr ? found->pool->reachable_from.count(device) > 0
+                                              : peers.count({device, found->device}) > 0;
+  if (found->device == device || reached) return "";
   return absl::StrCat("on device ", found->device, ", which device ", device, " has no access to");
 }
 
@@ -273,6 +329,7 @@ Live Machine::live() const {
   live.events = static_cast<int64_t>(core_->events.size());
   live.allocations = static_cast<int64_t>(core_->allocations.size());
   live.communicators = core_->live_communicators;
+  live.pools = static_cast<int64_t>(core_->pools.size());
   live.graphs = static_cast<int64_t>(core_->graphs.size());
   live.executables = static_cast<int64_t>(core_->executables.size());
   live.captures = static_cast<int64_t>(core_->captures.size());
@@ -300,7 +357,40 @@ bool Machine::busy(int device) const {
 
 void Machine::FailCall(const std::string& name, int64_t i, int result) {
   std::lock_guard<std::mutex> lock(core_->mutex);
-  core_->to_fail[name] = {core_->calls[name] + i, result};
+  core_->knobs.insert({name, {Knob::Kind::kFail, core_->calls[name] + i, result}});
+}
+
+void Machine::FailCallsFrom(const std::string& name, int64_t i, int result) {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  core_->knobs.insert({name, {Knob::Kind::kFailFromHere, core_->calls[name] + i, result}});
+}
+
+void Machine::StallCall(const std::string& name, int64_t i) {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  core_->knobs.insert({name, {Knob::Kind::kStall, core_->calls[name] + i}});
+}
+
+void Machine::DelayCall(const std::string& name, int64_t i) {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  core_->knobs.insert({name, {Knob::Kind::kLate, core_->calls[name] + i}});
+}
+
+void Machine::LieInCall(const std::string& name, int64_t i) {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  core_->knobs.insert({name, {Knob::Kind::kLie, core_->calls[name] + i}});
+}
+
+void Machine::LeaveDevice(const std::string& name, int64_t i, int device) {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  core_->knobs.insert({name, {Knob::Kind::kLeaveDevice, core_->calls[name] + i, device}});
+}
+
+void Machine::Release() {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  for (const auto& gate : core_->gates) *gate = true;
+  core_->gates.clear();
+  core_->Changed();
+  core_->Wake();
 }
 
 void Machine::StallCollectives(bool stall) {
@@ -334,6 +424,7 @@ std::string Machine::Verdict() const {
   count(now.allocations, "allocations");
   count(now.bytes, "bytes");
   count(now.communicators, "communicators");
+  count(now.pools, "pools");
   count(now.captures, "captures");
   count(now.graphs, "graphs");
   count(now.executables, "executable graphs");

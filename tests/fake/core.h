@@ -21,46 +21,16 @@
 #include <vector>
 
 #include "tests/fake/machine.h"
+#include "tests/fake/task.h"
 
 namespace mp::fake {
 
 struct Capture;
 
-// What keeps a stream from going on: another stream, or a call of the program that has not been
-// made (null).
-struct Blocker {
-  CUstream_st* stream;
-  std::string why;
-};
-
-// One entry of a stream's queue.
-class Task {
- public:
-  virtual ~Task() = default;
-  virtual std::string Name() const = 0;
-  virtual bool Ready() const { return true; }
-  // Called when ready, and again until it returns true: it is done then.
-  virtual bool Run() = 0;
-  // Why it is not ready.
-  virtual std::vector<Blocker> Blockers() const { return {}; }
-  // Whether it needs a device besides its stream's.
-  virtual bool RunsOn(int /*device*/) const { return false; }
-};
-
-// Makes the task that `stream` runs: at once, or for each launch of a graph.
-using MakeTask = std::function<std::unique_ptr<Task>(CUstream_st* stream)>;
-
-// A task that is always ready.
-class Action final : public Task {
- public:
-  Action(std::string name, std::function<void()> run)
-      : name_(std::move(name)), run_(std::move(run)) {}
-  std::string Name() const override { return name_; }
-  bool Run() override { return run_(), true; }
-
- private:
-  std::string name_;
-  std::function<void()> run_;
+// Where the memory of a pool lies, and from which devices it is reached.
+struct Pool {
+  int device;
+  std::set<int> reachable_from;
 };
 
 struct Allocation {
@@ -68,10 +38,29 @@ struct Allocation {
   size_t bytes;
   char* data;
   std::shared_ptr<void> memory;  // kernels that run on it hold it too
+  std::shared_ptr<Pool> pool;    // null where it comes from none
+  bool there = true;             // whether its stream has come to the allocation
 };
 
 // Some of the device's memory, poisoned; null where there is none.
 Allocation NewAllocation(int device, size_t bytes);
+
+// What a test wants of one call of a function, or of all from it on.
+struct Knob {
+  enum class Kind { kFail, kFailFromHere, kStall, kLate, kLie, kLeaveDevice };
+  Kind kind;
+  int64_t call;
+  int value = 0;  // the result, or the device
+};
+
+// The same for the call that is being made.
+struct Ruling {
+  int result = 0;  // 0 for what it does by itself
+  bool lies = false;
+  int leave_device = -1;
+  std::shared_ptr<bool> stalls;  // until it is true
+  std::shared_ptr<bool> late;    // until it is true
+};
 
 // What the calling thread has set.
 struct ThreadState {
@@ -79,6 +68,7 @@ struct ThreadState {
   int device = 0;
   cudaError_t last = cudaSuccess;
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+  std::shared_ptr<const bool> open;  // what this call queues waits for it
 };
 
 class Core {
@@ -99,12 +89,14 @@ class Core {
   std::set<CUevent_st*> events;
   std::set<CUgraph_st*> graphs;
   std::set<CUgraphExec_st*> executables;
-  std::set<std::shared_ptr<Capture>> captures;    // that have not ended
-  std::map<const char*, Allocation> allocations;  // by address
-  std::set<const void*> communicators;            // handles that may be used
-  int64_t live_communicators = 0;                 // those of a clique are gone all at once
-  std::set<std::pair<int, int>> peers;            // (device, peer): access is enabled
-  std::set<std::pair<int, std::string>> loaded;   // (device, kernel)
+  std::set<std::shared_ptr<Capture>> captures;                     // that have not ended
+  std::map<const char*, Allocation> allocations;                   // by address
+  std::set<CUmemPoolHandle_st*> pools;                             // that the program has made
+  std::vector<std::shared_ptr<CUmemPoolHandle_st>> default_pools;  // by device
+  std::set<const void*> communicators;                             // handles that may be used
+  int64_t live_communicators = 0;                // those of a clique are gone all at once
+  std::set<std::pair<int, int>> peers;           // (device, peer): access is enabled
+  std::set<std::pair<int, std::string>> loaded;  // (device, kernel)
   // By device: the stream whose head is the collective kernel that it runs, and the thread that is
   // inside NCCL with a communicator of it.
   std::vector<CUstream_st*> occupants;
@@ -118,15 +110,27 @@ class Core {
   std::map<std::string, int64_t> calls;  // by function
   cudaError_t sticky = cudaSuccess;      // once set, the answer of every call
 
-  // What the test wants this call of the function to answer; 0 for what it does by itself.
-  int CountCall(const std::string& name);
-  std::map<std::string, std::pair<int64_t, int>> to_fail;  // by function: which call, and how
+  // Counts a call of the function, and holds it up where the test wants that.
+  Ruling CountCall(const std::string& name, std::unique_lock<std::mutex>& lock);
+  std::multimap<std::string, Knob> knobs;    // by function
+  std::vector<std::shared_ptr<bool>> gates;  // what stalls and is late waits for
 
   void Enqueue(CUstream_st* stream, std::unique_ptr<Task> task);
+  // Waits for room in the stream's queue; false where the machine has broken.
+  bool AwaitRoom(std::unique_lock<std::mutex>& lock, CUstream_st* stream);
+  bool Knows(CUmemPoolHandle_st* pool) const;
+  // Whether the devices' links let one reach the other's memory.
+  bool CanAccess(int device, int peer) const {
+    return options.no_access.count({device, peer}) == 0;
+  }
+  // Takes memory away, under what else runs on it.
+  void Forget(const std::string& name, const char* address);
   // Why a kernel of the device cannot reach these bytes, empty where it can.
   std::string Unreachable(int device, const void* data, size_t bytes) const;
   // What a task has done breaks the machine for good.
   void Fault(cudaError_t result, const std::string& finding);
+  // Blocked callers look again.
+  void Wake();
   // Something that a task's Ready looks at is different now.
   void Changed();
   // The program looked at something: the streams may go on for a while.

@@ -150,6 +150,7 @@ const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
     MP_FAKE_NAME(cudaSuccess);
     MP_FAKE_NAME(cudaErrorInvalidValue);
+    MP_FAKE_NAME(cudaErrorInvalidPitchValue);
     MP_FAKE_NAME(cudaErrorMemoryAllocation);
     MP_FAKE_NAME(cudaErrorInsufficientDriver);
     MP_FAKE_NAME(cudaErrorNoDevice);
@@ -204,7 +205,7 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   MP_FAKE_BEGIN(cudaDeviceCanAccessPeer);
   if (!call.IsDevice(device) || !call.IsDevice(peer)) return call.Return(cudaErrorInvalidDevice);
-  *can = device != peer;
+  *can = device != peer && call.core().CanAccess(device, peer);
   return cudaSuccess;
 }
 
@@ -213,8 +214,16 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
   const int device = call.thread().device;
   if (!call.IsDevice(peer) || peer == device) return call.Return(cudaErrorInvalidDevice);
   if (flags != 0) return call.Return(cudaErrorInvalidValue);
+  if (!call.core().CanAccess(device, peer)) return call.Return(cudaErrorPeerAccessUnsupported);
   const bool fresh = call.core().peers.insert({device, peer}).second;
   return call.Return(fresh ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled);
+}
+
+cudaError_t cudaDeviceDisablePeerAccess(int peer) {
+  MP_FAKE_BEGIN_UNSAFE(cudaDeviceDisablePeerAccess);
+  if (!call.IsDevice(peer)) return call.Return(cudaErrorInvalidDevice);
+  const bool was = call.core().peers.erase({call.thread().device, peer}) > 0;
+  return call.Return(was ? cudaSuccess : cudaErrorPeerAccessNotEnabled);
 }
 
 // Streams -----------------------------------------------------------------------------------------

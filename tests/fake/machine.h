@@ -21,7 +21,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -32,6 +34,12 @@ struct Options {
   int devices = 2;
   uint64_t seed = 1;
   absl::Duration stall_limit = absl::Seconds(10);
+  // (device, peer): has no access to its memory, and cannot be given any.
+  std::set<std::pair<int, int>> no_access;
+  // What allocates or loads waits while the device runs a collective kernel, as it may.
+  bool allocations_wait = true;
+  // What a stream queues at most; a call that queues more waits for room.
+  size_t launch_queue = 1024;
 };
 
 // What exists at a moment.
@@ -41,6 +49,7 @@ struct Live {
   int64_t allocations = 0;
   int64_t communicators = 0;
   int64_t bytes = 0;     // of allocations
+  int64_t pools = 0;     // that the program has made
   int64_t captures = 0;  // that have not ended
   int64_t graphs = 0;
   int64_t executables = 0;  // graphs that can be launched
@@ -66,6 +75,17 @@ class Machine {
   // Lets the i-th call of the function from now on, counted from 1, answer `result` and do nothing;
   // an ncclGroupEnd launches some of its ranks before.  The error is not sticky.
   void FailCall(const std::string& name, int64_t i, int result);
+  // The same for that call and all that follow.
+  void FailCallsFrom(const std::string& name, int64_t i, int result);
+  // The i-th call does not go on before Release().
+  void StallCall(const std::string& name, int64_t i);
+  // What the i-th call queues does not run before Release(), nor what its streams queue after it.
+  void DelayCall(const std::string& name, int64_t i);
+  // The i-th call does nothing and says success.  Not for calls that give something back.
+  void LieInCall(const std::string& name, int64_t i);
+  // The i-th call leaves this device current on its thread.
+  void LeaveDevice(const std::string& name, int64_t i, int device);
+  void Release();
   // Collective kernels start and do not end, but by an abort.
   void StallCollectives(bool stall);
   // What ncclCommGetAsyncError says from now on.

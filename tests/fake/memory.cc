@@ -14,9 +14,6 @@
 namespace mp::fake {
 namespace {
 
-// Filled into memory that is freed.
-constexpr int kFreed = 0xDB;
-
 // One side of a copy.
 struct Side {
   char* data;
@@ -35,9 +32,13 @@ size_t Bytes(const Side& side, const Extent& extent) {
   return last_row * side.pitch + extent.width;
 }
 
+bool HasLowPitch(const Side& side, const Extent& extent) {
+  return extent.height * extent.depth > 1 && side.pitch < extent.width;
+}
+
 // "" where the side lies in live memory that is where the caller says.
 std::string Fault(const Core& core, const Side& side, const Extent& extent) {
-  if (extent.height * extent.depth > 1 && side.pitch < extent.width) return "pitch below the width";
+  if (HasLowPitch(side, extent)) return "pitch below the width";
   const Allocation* found = core.Find(side.data, Bytes(side, extent));
   if (found == nullptr && core.Find(side.data, 1) != nullptr) return "beyond its allocation";
   if ((found != nullptr) != side.on_device) {
@@ -65,6 +66,18 @@ std::string FaultOfBoth(const Core& core, const Side& to, const Side& from, cons
   return source.empty() ? "" : absl::StrCat("source ", source);
 }
 
+// Why a device cannot copy between memory of pools, empty where it can.  Other memory it reaches by
+// way of the host where it has no access.
+std::string FaultOfPools(const Core& core, int device, const Side& to, const Side& from) {
+  for (const Side& side : {to, from}) {
+    const Allocation* found = core.Find(side.data, 1);
+    if (found == nullptr || found->pool == nullptr) continue;
+    const std::string why = core.Unreachable(device, side.data, 1);
+    if (!why.empty()) return why;
+  }
+  return "";
+}
+
 // From pageable host memory the bytes are taken at once; to it the call returns when they are
 // there.  In a graph both is done when it runs.
 cudaError_t Copy(Call& call, const char* name, Side to, Side from, const Extent& extent,
@@ -76,9 +89,12 @@ cudaError_t Copy(Call& call, const char* name, Side to, Side from, const Extent&
   if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return cudaSuccess;
   const std::string fault = FaultOfBoth(core, to, from, extent);
   if (!fault.empty()) {
-    return call.Refuse(cudaErrorInvalidValue, absl::StrCat(name, ": ", fault));
+    const bool pitch = HasLowPitch(to, extent) || HasLowPitch(from, extent);
+    return call.Refuse(pitch ? cudaErrorInvalidPitchValue : cudaErrorInvalidValue,
+                       absl::StrCat(name, ": ", fault));
   }
   const bool now = stream->capture == nullptr;
+  const int device = stream->device;
   std::shared_ptr<std::vector<char>> staged;
   if (!from.on_device && now) {
     staged = std::make_shared<std::vector<char>>(Bytes(from, extent));
@@ -91,28 +107,20 @@ cudaError_t Copy(Call& call, const char* name, Side to, Side from, const Extent&
   const cudaError_t result = call.Submit(stream, [=, &core](CUstream_st*) {
     return std::make_unique<Action>(name, [=, &core] {
       const std::string late = staged ? "" : FaultOfBoth(core, to, from, extent);
-      if (late.empty()) {
-        Move(to, from, extent);
-      } else {
+      const std::string fault_of_pools = FaultOfPools(core, device, to, from);
+      if (!fault_of_pools.empty()) {
+        core.Fault(cudaErrorIllegalAddress,
+                   absl::StrCat(name, ": memory of a pool ", fault_of_pools));
+      } else if (!late.empty()) {
         core.Report(absl::StrCat(name, ", when it ran: ", late));
+      } else {
+        Move(to, from, extent);
       }
       *done = true;
     });
   });
   if (result != cudaSuccess || to.on_device || !now) return result;
   return call.Return(call.Wait([done] { return *done; }) ? cudaSuccess : core.sticky);
-}
-
-// Takes the memory away, under what else runs on it.
-void Forget(Core& core, const std::string& name, const char* address) {
-  const auto found = core.allocations.find(address);
-  const Allocation allocation = found->second;
-  core.allocations.erase(found);
-  if (allocation.memory.use_count() > 1) {
-    core.Report(absl::StrCat(name, ": of memory that a kernel of a peer runs on"));
-  } else {
-    std::memset(allocation.data, kFreed, allocation.bytes);
-  }
 }
 
 // Says which sides are device memory.
@@ -173,7 +181,7 @@ cudaError_t cudaFree(void* data) {
   }
   const int device = core.allocations[address].device;
   if (!call.Wait([&] { return core.IsIdle(device); })) return call.Return(core.sticky);
-  mp::fake::Forget(core, "cudaFree", address);
+  core.Forget("cudaFree", address);
   return cudaSuccess;
 }
 

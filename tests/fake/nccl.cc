@@ -6,6 +6,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 #include "tests/fake/collective.h"
 #include "tests/fake/core.h"
 #include "tests/fake/fold.h"
+#include "tests/fake/transfer.h"
 
 struct ncclComm {
   std::shared_ptr<mp::fake::RankState> state;
@@ -42,6 +44,7 @@ struct Group {
   int depth = 0;
   ncclResult_t result = ncclSuccess;
   std::vector<Launch> launches;
+  std::vector<PostsOfRank> posts;
   std::vector<SplitCall> splits;
   std::vector<End> ends;
 };
@@ -61,13 +64,25 @@ class NcclCall {
   explicit NcclCall(const char* name) : core_(Core::Current()), name_(name) {
     if (core_ == nullptr) return;
     lock_ = std::unique_lock<std::mutex>(core_->mutex);
-    result_ = static_cast<ncclResult_t>(core_->CountCall(name));
+    ruling_ = core_->CountCall(name, lock_);
+    core_->thread().open = ruling_.late;
+    result_ = static_cast<ncclResult_t>(ruling_.result);
     if (result_ == ncclSuccess && core_->sticky != cudaSuccess) result_ = ncclUnhandledCudaError;
     if (result_ != ncclSuccess) last_error = absl::StrCat(name, " of the fake");
     if (result_ != ncclSuccess && group.depth > 0) group.result = result_;
   }
+  ~NcclCall() {
+    if (!lock_.owns_lock()) return;
+    core_->thread().open = nullptr;
+    if (ruling_.leave_device >= 0) core_->thread().device = ruling_.leave_device;
+  }
+  NcclCall(const NcclCall&) = delete;
+  NcclCall& operator=(const NcclCall&) = delete;
+
   // What the function answers before it looks at its arguments.
   ncclResult_t Begin() const { return core_ == nullptr ? ncclUnhandledCudaError : result_; }
+  // Whether it ends with that.
+  bool Answered() const { return Begin() != ncclSuccess || ruling_.lies; }
   ncclResult_t Refuse(ncclResult_t result, const std::string& why) const {
     return fake::Refuse(core_, result, absl::StrCat(name_, ": ", why));
   }
@@ -79,6 +94,7 @@ class NcclCall {
   Core* core_;
   const char* name_;
   std::unique_lock<std::mutex> lock_;
+  Ruling ruling_;
   ncclResult_t result_ = ncclSuccess;
 };
 
@@ -123,7 +139,7 @@ ncclResult_t SplitAll(NcclCall& call, const std::vector<SplitCall>& splits) {
   if (splits.size() != parent->size) {
     return call.Refuse(ncclInvalidUsage, "not all ranks of the parent split");
   }
-  if (!parent->meetings.empty()) {
+  if (!parent->meetings.empty() || !parent->transfers.empty()) {
     return call.Refuse(ncclInvalidUsage, "a parent with collectives that are not done is split");
   }
   for (auto& [color, members] : colors) {
@@ -165,19 +181,30 @@ ncclResult_t EndAll(NcclCall& call, const std::vector<End>& ends) {
 ncclResult_t EndGroup(NcclCall& call) {
   Core& core = call.core();
   const Group ended = std::exchange(group, {});
-  const bool launches = !ended.launches.empty();
-  for (const Launch& launch : ended.launches) {
-    core.nccl_threads[static_cast<size_t>(launch.state->device)] = std::thread::id();
-  }
+  const bool launches = !ended.launches.empty() || !ended.posts.empty();
+  const auto leave = [&core](const RankState& state) {
+    core.nccl_threads[static_cast<size_t>(state.device)] = std::thread::id();
+  };
+  for (const Launch& launch : ended.launches) leave(*launch.state);
+  for (const PostsOfRank& posts : ended.posts) leave(*posts.state);
   if (launches + !ended.splits.empty() + !ended.ends.empty() > 1) {
     return call.Refuse(ncclInvalidUsage, "a group mixes collectives with what makes communicators");
   }
   ncclResult_t result = call.Begin() != ncclSuccess ? call.Begin() : ended.result;
-  const size_t count = call.Begin() == ncclSuccess  ? ended.launches.size()
-                       : core.sticky == cudaSuccess ? ended.launches.size() / 2
+  const size_t all = ended.launches.size() + ended.posts.size();
+  const size_t count = call.Begin() == ncclSuccess  ? (call.Answered() ? 0 : all)
+                       : core.sticky == cudaSuccess ? all / 2
                                                     : 0;
+  const std::shared_ptr<const bool> open = core.thread().open;
   for (size_t i = 0; ended.result == ncclSuccess && i < count; ++i) {
-    if (Start(core, ended.launches[i]) != cudaSuccess) result = ncclUnhandledCudaError;
+    const bool is_post = i >= ended.launches.size();
+    const PostsOfRank* posts = is_post ? &ended.posts[i - ended.launches.size()] : nullptr;
+    CUstream_st* stream = is_post ? posts->stream : ended.launches[i].member.stream;
+    core.thread().open = open != nullptr ? open : is_post ? posts->open : ended.launches[i].open;
+    const bool started =
+        (stream->capture != nullptr || core.AwaitRoom(call.lock(), stream)) &&
+        (is_post ? Start(core, *posts) : Start(core, ended.launches[i])) == cudaSuccess;
+    if (!started) result = ncclUnhandledCudaError;
   }
   if (result == ncclSuccess && !ended.splits.empty()) result = SplitAll(call, ended.splits);
   if (!ended.ends.empty()) {
@@ -200,7 +227,7 @@ std::string Fault(const Core& core, ncclComm_t comm, const void* data, size_t by
 
 ncclResult_t Collect(NcclCall& call, Collective what, const void* send, void* recv, ncclComm_t comm,
                      cudaStream_t stream) {
-  if (call.Begin() != ncclSuccess) return call.Begin();
+  if (call.Answered()) return call.Begin();
   Core& core = call.core();
   const auto refuse = [&](const std::string& why) { return call.Refuse(ncclInvalidArgument, why); };
   if (!call.Knows(comm)) return refuse("no such communicator");
@@ -228,7 +255,35 @@ ncclResult_t Collect(NcclCall& call, Collective what, const void* send, void* re
   member.send = static_cast<const char*>(send);
   member.recv = receives ? static_cast<char*>(recv) : nullptr;
   member.stream = stream;
-  group.launches.push_back({comm->state, std::move(what), member});
+  group.launches.push_back({core.thread().open, comm->state, std::move(what), member});
+  return EndGroupIfAlone(call);
+}
+
+// Adds to what the rank sends and receives in this group.
+ncclResult_t Exchange(NcclCall& call, bool sends, const void* data, size_t count,
+                      ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+  if (call.Answered()) return call.Begin();
+  Core& core = call.core();
+  const auto refuse = [&](const std::string& why) { return call.Refuse(ncclInvalidArgument, why); };
+  if (!call.Knows(comm)) return refuse("no such communicator");
+  RankState& state = *comm->state;
+  if (core.streams.count(stream) == 0) return refuse("no such stream");
+  if (stream->device != state.device) return refuse("a stream of another device");
+  if (!IsModelled(type, ncclSum)) return refuse("type not modelled");
+  if (peer < 0 || static_cast<size_t>(peer) >= state.clique->size) return refuse("no such peer");
+  const size_t bytes = count * SizeOf(type);
+  const std::string fault = bytes == 0 ? "" : Fault(core, comm, data, bytes);
+  if (!fault.empty()) return refuse(absl::StrCat("buffer: ", fault));
+  Occupy(core, state.device);
+  auto found = std::find_if(group.posts.begin(), group.posts.end(),
+                            [&](const PostsOfRank& it) { return it.state == comm->state; });
+  if (found == group.posts.end()) {
+    group.posts.push_back({core.thread().open, comm->state, stream, {}});
+    found = std::prev(group.posts.end());
+  }
+  if (found->stream != stream) return refuse("a rank's group on two streams: not modelled");
+  found->posts.push_back(
+      {sends, static_cast<char*>(const_cast<void*>(data)), bytes, static_cast<size_t>(peer)});
   return EndGroupIfAlone(call);
 }
 
@@ -275,7 +330,7 @@ const char* ncclGetLastError(ncclComm_t) { return mp::fake::last_error.c_str(); 
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
   NcclCall call("ncclCommInitAll");
-  if (call.Begin() != ncclSuccess) return call.Begin();
+  if (call.Answered()) return call.Begin();
   if (mp::fake::group.depth > 0) return call.Refuse(ncclInvalidUsage, "inside a group");
   for (int i = 0; i < count; ++i) {
     if (devices[i] < 0 || devices[i] >= call.core().options.devices) {
@@ -295,7 +350,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
                            ncclConfig_t* config) {
   NcclCall call("ncclCommSplit");
-  if (call.Begin() != ncclSuccess) return call.Begin();
+  if (call.Answered()) return call.Begin();
   if (!call.Knows(comm)) return call.Refuse(ncclInvalidArgument, "no such communicator");
   if (config != nullptr) return call.Refuse(ncclInvalidArgument, "a configuration: not modelled");
   mp::fake::group.splits.push_back({comm, color, key, made});
@@ -315,7 +370,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   NcclCall call("ncclCommGetAsyncError");
-  if (call.Begin() != ncclSuccess) return call.Begin();
+  if (call.Answered()) return call.Begin();
   if (!call.Knows(comm)) return call.Refuse(ncclInvalidArgument, "no such communicator");
   *error = static_cast<ncclResult_t>(call.core().nccl_error);
   return ncclSuccess;
@@ -325,7 +380,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 
 ncclResult_t ncclGroupStart() {
   NcclCall call("ncclGroupStart");
-  if (call.Begin() != ncclSuccess) return call.Begin();
+  if (call.Answered()) return call.Begin();
   ++mp::fake::group.depth;
   return ncclSuccess;
 }
@@ -352,10 +407,22 @@ ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType
   return mp::fake::Collect(call, {"Reduce", count, type, op, root}, send, recv, comm, stream);
 }
 
+ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  NcclCall call("ncclSend");
+  return mp::fake::Exchange(call, true, data, count, type, peer, comm, stream);
+}
+
+ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  NcclCall call("ncclRecv");
+  return mp::fake::Exchange(call, false, data, count, type, peer, comm, stream);
+}
+
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
                                       ncclScalarResidence_t residence, ncclComm_t comm) {
   NcclCall call("ncclRedOpCreatePreMulSum");
-  if (call.Begin() != ncclSuccess) return call.Begin();
+  if (call.Answered()) return call.Begin();
   if (!call.Knows(comm)) return call.Refuse(ncclInvalidArgument, "no such communicator");
   const bool floats =
       type == ncclFloat64 || type == ncclFloat32 || type == ncclFloat16 || type == ncclBfloat16;
@@ -371,7 +438,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
 
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   NcclCall call("ncclRedOpDestroy");
-  if (call.Begin() != ncclSuccess) return call.Begin();
+  if (call.Answered()) return call.Begin();
   if (!call.Knows(comm)) return call.Refuse(ncclInvalidArgument, "no such communicator");
   if (comm->state->scales.erase(static_cast<int>(op)) == 0) {
     return call.Refuse(ncclInvalidArgument, "no such operation");
