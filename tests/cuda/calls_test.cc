@@ -91,7 +91,7 @@ TEST_F(Calls, OfASmallAllReduceWithoutNccl) {
     EXPECT_EQ(Of([&] { return world_->region().AllReduce(Views(shards_)); }),
               (Table{{"cudaEventRecord", kRanks},
                      {"cudaGetDevice", 2},
-                     {"cudaLaunchHostFunc", 1},
+                     {"cudaLaunchKernel", 1},
                      {"cudaPointerGetAttributes", kRanks},
                      {"cudaSetDevice", options.devices.empty() ? 1 : 1 + 1},
                      {"cudaStreamWaitEvent", 2 * (kRanks - 1)}}));
@@ -105,7 +105,7 @@ TEST_F(Calls, OfAGather) {
   EXPECT_EQ(Of([&] { return world_->region().Gather(Views(shards_), results_[1].view(), 1); }),
             (Table{{"cudaEventRecord", 2 * kRanks - 1},
                    {"cudaGetDevice", 2},
-                   {"cudaLaunchHostFunc", kRanks},
+                   {"cudaLaunchKernel", kRanks},
                    {"cudaPointerGetAttributes", kRanks + 1},
                    {"cudaSetDevice", kRanks + 1},
                    {"cudaStreamWaitEvent", 3 * (kRanks - 1)}}));
@@ -117,7 +117,7 @@ TEST_F(Calls, OfAnAllGather) {
   EXPECT_EQ(Of([&] { return world_->region().AllGather(Views(shards_), Views(results_)); }),
             (Table{{"cudaEventRecord", 2 * kRanks},
                    {"cudaGetDevice", 2},
-                   {"cudaLaunchHostFunc", kRanks},
+                   {"cudaLaunchKernel", kRanks},
                    {"cudaPointerGetAttributes", 2 * kRanks},
                    {"cudaSetDevice", kRanks + 1},
                    {"cudaStreamWaitEvent", 4 * (kRanks - 1)}}));
@@ -128,7 +128,7 @@ TEST_F(Calls, OfAGatherOnOneGpu) {
   MakeWorld(kOneGpu);
   const Table meeting_at_one = {
       {"cudaEventRecord", kRanks}, {"cudaGetDevice", 2},
-      {"cudaLaunchHostFunc", 1},   {"cudaPointerGetAttributes", kRanks + 1},
+      {"cudaLaunchKernel", 1},     {"cudaPointerGetAttributes", kRanks + 1},
       {"cudaSetDevice", 1 + 1},    {"cudaStreamWaitEvent", 2 * (kRanks - 1)}};
   EXPECT_EQ(Of([&] { return world_->region().Gather(Views(shards_), results_[1].view(), 1); }),
             meeting_at_one);

@@ -365,6 +365,11 @@ void Machine::FailCallsFrom(const std::string& name, int64_t i, int result) {
   core_->knobs.insert({name, {Knob::Kind::kFailFromHere, core_->calls[name] + i, result}});
 }
 
+void Machine::Heal() {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  core_->knobs.clear();
+}
+
 void Machine::StallCall(const std::string& name, int64_t i) {
   std::lock_guard<std::mutex> lock(core_->mutex);
   core_->knobs.insert({name, {Knob::Kind::kStall, core_->calls[name] + i}});

@@ -35,6 +35,11 @@ TEST_P(KnobsTest, CallsFailFromOneOn) {
   machine.FailCallsFrom("ncclGroupStart", 1, ncclSystemError);
   EXPECT_EQ(ncclGroupStart(), ncclSystemError);
   EXPECT_EQ(ncclGroupStart(), ncclSystemError);
+  machine.FailCall("cudaGetDevice", 1, cudaErrorMemoryAllocation);
+  machine.Heal();
+  EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
   EXPECT_EQ(machine.Verdict(), "");
 }
 

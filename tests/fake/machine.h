@@ -86,6 +86,8 @@ class Machine {
   // The i-th call leaves this device current on its thread.
   void LeaveDevice(const std::string& name, int64_t i, int device);
   void Release();
+  // Calls that have not been made yet do what they should again.
+  void Heal();
   // Collective kernels start and do not end, but by an abort.
   void StallCollectives(bool stall);
   // What ncclCommGetAsyncError says from now on.

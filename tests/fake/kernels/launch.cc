@@ -31,6 +31,7 @@ class Kernel final : public Task {
     if (started_) return true;
     started_ = true;
     Core& core = launch_->core;
+    std::vector<std::shared_ptr<void>> memory;
     for (const Range& range : launch_->ranges) {
       const std::string why = core.Unreachable(launch_->device, range.data, range.bytes);
       if (!why.empty()) {
@@ -39,12 +40,13 @@ class Kernel final : public Task {
                                 range.bytes, " bytes: ", why));
         return false;
       }
-      memory_.push_back(core.Find(range.data, range.bytes)->memory);
+      memory.push_back(core.Find(range.data, range.bytes)->memory);
     }
-    core.RunBeside([launch = launch_, memory = memory_, ended = ended_] {
+    core.RunBeside([launch = launch_, memory = std::move(memory), ended = ended_]() mutable {
       static std::atomic<uint64_t> seed{0};
       launch->run(Interleaved{++seed});
       std::lock_guard<std::mutex> lock(launch->core.mutex);
+      memory.clear();  // whoever sees that it has ended may free it
       *ended = true;
       launch->core.Changed();
     });
@@ -54,7 +56,6 @@ class Kernel final : public Task {
 
  private:
   const std::shared_ptr<const Launch> launch_;
-  std::vector<std::shared_ptr<void>> memory_;
   bool started_ = false;
   const std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
 };
