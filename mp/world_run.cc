@@ -87,6 +87,7 @@ void WorldState::RankMain(int id) {
 
 absl::Status WorldState::RunRank(int id, const Body& body) {
   SetDriver(id, sync::ThisThread());
+  ForgetErrors(id);
   absl::Status status;
   std::string cause;
   try {
@@ -122,10 +123,14 @@ absl::Status WorldState::RunRank(int id, const Body& body) {
 // --- who drives a rank -------------------------------------------------------------------------
 
 void WorldState::SetDriver(int id, uint64_t thread) {
-  // What nobody has asked for is the former driver's.
-  if (thread != 0) static_cast<void>(rank(id).stream->Synchronize(absl::ZeroDuration()));
   rank(id).driver.store(thread, sync::kRelaxed);
   rank(id).stream->set_driver(thread);
+}
+
+// What nobody has asked for is the former driver's.  Without mutex_, which a look at a stream that
+// stands still takes.
+void WorldState::ForgetErrors(int id) {
+  static_cast<void>(rank(id).stream->Synchronize(absl::ZeroDuration()));
 }
 
 // Compute runs at once on the thread that drives its rank, unless that drives others as well: their
@@ -184,6 +189,7 @@ absl::StatusOr<Rank*> WorldState::Attach(int id) {
     SetDriver(id, sync::ThisThread());
     ShareDrivers();
   }
+  ForgetErrors(id);
   ComeBack(id);
   const absl::Status bound = rank(id).device->BindThisThread();
   if (!bound.ok()) {

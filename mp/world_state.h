@@ -67,6 +67,7 @@ class WorldState final : public StallWatch {
   void RankMain(int id);
   absl::Status RunRank(int id, const Body& body);
   void SetDriver(int id, uint64_t thread);
+  void ForgetErrors(int id);
   void ShareDrivers();  // needs mutex_
   // The rank posts nothing more for now; with `failed` nor does any rank of this Run.
   void Leave(int id, const std::string& cause, bool failed);

@@ -213,5 +213,22 @@ TEST(Mis4, NumbersThatAreNoDTypeOrOperationAreRefused) {
   EXPECT_THAT(Drive(*world, post), Each(IsOk()));
 }
 
+// Attach has asked a stream for its errors while it held what the stream, not being empty, asks
+// for.
+TEST(World, ARankWhoseStreamIsBusyIsAttached) {
+  SKIP_UNLESS(doors_never_wait);
+  auto world = NewWorld(1);
+  Progress released;
+  bool ran = false;
+  EXPECT_OK(world->stream(0).Launch(Under().kernel([&] {
+    released.AwaitAtLeast(Under().runs_unwatched ? 1 : 0);  // else a look at the stream runs it
+    ran = true;
+  })));
+  const Attachment rank = world->Attach(0).value();
+  released.Add();
+  EXPECT_OK(rank->stream().Synchronize());
+  EXPECT_TRUE(ran);
+}
+
 }  // namespace
 }  // namespace mp::test
