@@ -20,7 +20,7 @@ struct Field {
   absl::string_view name;
   bool (*same)(const Descriptor& a, const Descriptor& b);
 };
-constexpr std::array<Field, 8> kFields{{
+constexpr std::array<Field, 9> kFields{{
     {"kind", [](const Descriptor& a, const Descriptor& b) { return a.kind == b.kind; }},
     {"dtype", [](const Descriptor& a, const Descriptor& b) { return a.dtype == b.dtype; }},
     {"op", [](const Descriptor& a, const Descriptor& b) { return a.reduce_op == b.reduce_op; }},
@@ -30,6 +30,7 @@ constexpr std::array<Field, 8> kFields{{
     {"root", [](const Descriptor& a, const Descriptor& b) { return a.root == b.root; }},
     {"shared_output",
      [](const Descriptor& a, const Descriptor& b) { return a.shared_output == b.shared_output; }},
+    {"graph", [](const Descriptor& a, const Descriptor& b) { return a.graph == b.graph; }},
 }};
 
 bool Same(const Descriptor& a, const Descriptor& b) {
@@ -38,7 +39,8 @@ bool Same(const Descriptor& a, const Descriptor& b) {
 }
 
 std::string Describe(const Descriptor& step) {
-  if (step.kind == OpKind::kAcquireSlot) return std::string(OpKindName(step.kind));
+  if (step.kind == OpKind::kGraph) return absl::StrCat(OpKindName(step.kind), " ", step.graph);
+  if (!MovesData(step.kind)) return std::string(OpKindName(step.kind));
   std::string shape = step.shape.ToString();
   if (step.dim >= 0) {
     std::vector<std::string> sizes;
@@ -154,6 +156,7 @@ std::string Describe(absl::Span<const Descriptor> steps) {
 
 std::string FindDisagreement(const Operation& operation, absl::Span<const int> ranks) {
   if (!operation.differing.empty()) return DescribeDiffering(operation, ranks);
+  if (!operation.recordings.empty()) return FindRecordedDisagreement(operation, ranks);
   for (int i = 0; i < operation.step_count(); ++i) {
     const Descriptor& step = operation.steps[static_cast<size_t>(i)];
     if (step.dim < 0) continue;

@@ -20,8 +20,12 @@ std::string Describe(absl::Span<const Descriptor> steps);
 
 // What is wrong between the ranks of a fully posted operation: "" where nothing is.  `ranks[peer]`
 // is the World's number of each.  Looks at, in this order: the descriptors; the shards' sizes
-// against the results'; memory that overlaps.
+// against the results'; memory that overlaps.  For a capture, all that of every operation that was
+// recorded; but where a rank's recording failed, that is what is wrong, and not told here.
 std::string FindDisagreement(const Operation& operation, absl::Span<const int> ranks);
+
+// The same for what a capture has recorded.
+std::string FindRecordedDisagreement(const Operation& capture, absl::Span<const int> ranks);
 
 // "rank 3", "ranks 0-2, 5".
 std::string RankList(absl::Span<const int> ranks);

@@ -32,6 +32,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "mp/operation.h"
+#include "mp/recording.h"
 
 namespace mp {
 
@@ -79,6 +80,11 @@ class Communicator {
   virtual void Arrive(Operation& operation, int peer) = 0;
   virtual void ArriveAll(Operation& operation) = 0;
   virtual void Drop(Operation& operation) = 0;
+
+  // Makes of a graph what Issue needs to launch it, as operations of kind kGraph, whose streams are
+  // graph.streams.  Called once for a graph, right before the Issue of its capture and under the
+  // same lock.  Unsupported or DeviceError: told to all ranks; nothing else has failed.
+  virtual absl::StatusOr<std::unique_ptr<CompiledGraph>> Compile(const RecordedGraph& graph) = 0;
 
   // How it moves data, for `mp info`: "host memory".
   virtual std::string Route() const = 0;

@@ -68,7 +68,7 @@ Stream& Group::LaneStream(int peer, Lane lane) {
 // --- post --------------------------------------------------------------------------------------
 
 absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts,
-                         Lane lane, Work* work) {
+                         Lane lane, Work* work, const GraphPart& graph_part) {
   if (!failed_.load(sync::kRelaxed)) MP_RETURN_IF_ERROR(CheckDriver(peer));
   Stream& stream = LaneStream(peer, lane);
   MP_RETURN_IF_ERROR(CheckRoom(peer, lane));
@@ -83,6 +83,11 @@ absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps, absl::Spa
     if (places) MP_RETURN_IF_ERROR(OrderInputs(peer, lane));
     operation = &Join(peer, steps, parts);
     operation->streams[static_cast<size_t>(peer)] = &stream;
+    if (!graph_part.recordings.empty()) {
+      operation->recordings.resize(members_.size());
+      operation->recordings[static_cast<size_t>(peer)] = graph_part.recordings[0];
+    }
+    if (operation->posted == 1) SetGraph(*operation, graph_part.graph);
     sequence = operation->sequence;
     arrives = communicator_->Enter(*operation, peer);
     if (work != nullptr) *work = Work(shared_from_this(), sequence, stream.Record());
@@ -90,7 +95,9 @@ absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps, absl::Spa
   }
   if (arrives) communicator_->Arrive(*operation, peer);
   IssueTicketed();
-  return AwaitLead(peer, sequence, lane);
+  // What is queued next on a compute stream must stand behind the operation.
+  const bool until_issued = !places && lane == Lane::kCompute;
+  return AwaitLead(peer, sequence, until_issued || !graph_part.recordings.empty());
 }
 
 // An overlapped operation begins after what the rank's compute stream holds.
@@ -188,10 +195,13 @@ Operation* Group::NewOperation() {
   operation->oldest = 0;
   operation->ticket = 0;
   operation->differing.clear();
+  operation->recordings.clear();
+  operation->graph = nullptr;
   return operation;
 }
 
 absl::Status Group::CheckPostAll(Lane lane) const {
+  MP_RETURN_IF_ERROR(CheckNotRecording());
   if (failure_.failed()) return failure_.ToStatus();
   for (int peer = 0; peer < size(); ++peer) {
     if (lane == Lane::kCompute && member(peer).driver.load(sync::kRelaxed) != 0) {
@@ -210,7 +220,7 @@ absl::Status Group::CheckPostAll(Lane lane) const {
 
 absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts,
                             std::vector<Operation::Differing> differing, Lane lane,
-                            std::vector<Work>* works) {
+                            std::vector<Work>* works, const GraphPart& graph_part) {
   for (int peer = 0; peer < size(); ++peer) MP_RETURN_IF_ERROR(CheckRoom(peer, lane));
   const bool places = communicator_->holds_places();
   for (int peer = 0; !places && peer < size(); ++peer) {
@@ -229,8 +239,10 @@ absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts
     operation->parts.assign(parts.begin(), parts.end());
     operation->posted = size();
     operation->differing = std::move(differing);
+    operation->recordings = graph_part.recordings;
     const std::string wrong = FindDisagreement(*operation, ranks_);
     if (!wrong.empty()) {
+      operation->recordings.clear();
       free_.push_back(operation);
       return InvalidArgument(Head(sequence), ": ", wrong, "; nothing was launched");
     }
@@ -241,6 +253,7 @@ absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts
       free_.push_back(operation);
       return ordered;
     }
+    SetGraph(*operation, graph_part.graph);
     all_arrive = EnterAll(*operation, absl::MakeSpan(arrives));
     for (int peer = 0; works != nullptr && peer < size(); ++peer) {
       works->push_back(
@@ -257,7 +270,14 @@ absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts
     }
   }
   IssueTicketed();
-  return places ? absl::OkStatus() : AwaitLead(0, sequence, lane);
+  if (!graph_part.recordings.empty()) return AwaitLead(0, sequence, true);
+  return places ? absl::OkStatus() : AwaitLead(0, sequence, lane == Lane::kCompute);
+}
+
+// A launch counts until the operation comes back.
+void Group::SetGraph(Operation& operation, RecordedGraph* graph) {
+  operation.graph = graph;
+  if (graph != nullptr) graph->launches.fetch_add(1, sync::kRelaxed);
 }
 
 // Every rank posts the operation and takes its place; true where all are to arrive.
@@ -308,6 +328,7 @@ void Group::GiveTicket(Operation& operation, std::vector<Pending>& next) {
     order_.to_issue.Push(Order::Ticketed{this, &operation});
     return;
   }
+  if (!operation.recordings.empty()) Conclude(std::move(operation.recordings), true);
   issued_.store(operation.sequence + 1, sync::kSeqCst);
   progress_.Raise();
   const absl::Status status = communicator_->Issue(operation);
@@ -373,6 +394,7 @@ void Group::IssueTicketed() {
 
 void Group::IssueNow(Operation& operation) {
   const uint64_t sequence = operation.sequence;
+  if (!operation.recordings.empty()) Conclude(std::move(operation.recordings), false);
   const absl::Status status = communicator_->Issue(operation);
   if (!status.ok()) {
     sync::MutexLock lock(order_.mutex);
@@ -387,15 +409,14 @@ void Group::IssueNow(Operation& operation) {
 }
 
 void Group::Retire(Operation& operation) {
+  if (operation.graph != nullptr) operation.graph->launches.fetch_sub(1, sync::kRelease);
   Operation* head = retired_.load(sync::kRelaxed);
   do {
     operation.next_retired = head;
   } while (!retired_.compare_exchange_weak(head, &operation, sync::kRelease, sync::kRelaxed));
 }
 
-absl::Status Group::AwaitLead(int peer, uint64_t sequence, Lane lane) {
-  // What is queued next on a compute stream must stand behind the operation.
-  const bool until_issued = !communicator_->holds_places() && lane == Lane::kCompute;
+absl::Status Group::AwaitLead(int peer, uint64_t sequence, bool until_issued) {
   const auto lead = static_cast<uint64_t>(options_.max_lead);
   const uint64_t target = until_issued          ? sequence + 1
                           : sequence + 2 > lead ? sequence + 2 - lead

@@ -25,27 +25,14 @@
 #include "mp/base/ring_queue.h"
 #include "mp/base/sync.h"
 #include "mp/communicator.h"
+#include "mp/graph.h"
+#include "mp/group_options.h"
 #include "mp/operation.h"
 #include "mp/order.h"
 #include "mp/plan.h"
-#include "mp/rank_state.h"
-#include "mp/stream.h"
 #include "mp/work.h"
 
 namespace mp {
-
-struct GroupOptions {
-  std::string name;
-  absl::Duration absence_timeout;
-  absl::Duration absence_warning;
-  int max_lead = 1;
-  uint64_t first_sequence = 0;
-  std::shared_ptr<const RunState> run;
-  StallWatch* watch = nullptr;  // asked while a rank waits for others to catch up
-};
-
-// Which stream an operation stands on.
-enum class Lane : int { kCompute, kComm };
 
 class Group : public std::enable_shared_from_this<Group>, private Retirer, private Issuer {
  public:
@@ -73,19 +60,31 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   // holds its place) and the rank is less than max_lead operations ahead.  Fills in `work` unless
   // it is null.
   absl::Status Post(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts,
-                    Lane lane, Work* work);
+                    Lane lane, Work* work, const GraphPart& graph_part = {});
 
   // One thread posts one step for all ranks, with a part of each.  `differing`: the ranks whose
   // arguments give another descriptor.  What the ranks would disagree on is InvalidArgument.
   // Appends to `works` unless it is null.
   absl::Status PostAll(const Descriptor& step, absl::Span<const Part> parts,
                        std::vector<Operation::Differing> differing, Lane lane,
-                       std::vector<Work>* works);
+                       std::vector<Work>* works, const GraphPart& graph_part = {});
 
   // What `Post` and `PostAll` are for a Group of one rank: nothing where the input is the output,
   // else one copy.
   absl::Status CheckAlone(const Plan& plan);
   absl::Status PostAlone(const Plan& plan, Lane lane, Work* work);
+
+  // Graphs, in group_graph.cc; a peer of -1 launches for all.
+  absl::StatusOr<Graph> Capture(int peer, const CaptureBody& body);
+  absl::StatusOr<Graph> CaptureAll(const CaptureBody& body);
+  absl::Status Launch(int peer, RecordedGraph& graph);
+  void LetGo(RecordedGraph& graph);  // a handle has gone
+  int live_graphs() const;
+  void ReleaseCompiled();  // nothing is launched any more
+  // Where the calling thread's calls for the rank go, by PostRecorded; null where they are posted.
+  Recording* RecordingOf(int peer) const;
+  absl::Status PostRecorded(int peer, absl::Span<const Descriptor> steps,
+                            absl::Span<const Part> parts, Lane lane, Work* work);
 
   // UsageError: the calling thread does not drive the rank.
   absl::Status CheckDriver(int peer) const;
@@ -142,6 +141,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   void Shorten(Slot& slot, absl::Span<const Part> parts) const;
   Operation& Join(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts);
   Operation* NewOperation();
+  static void SetGraph(Operation& operation, RecordedGraph* graph);
   void AgreeOrFail(Operation& operation);
   // Tickets; with the lock held.
   static bool Ready(const Operation& operation);
@@ -154,7 +154,14 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   void IssueTicketed();
   void IssueNow(Operation& operation) override;
   void Retire(Operation& operation) override;
-  absl::Status AwaitLead(int peer, uint64_t sequence, Lane lane);
+  absl::Status AwaitLead(int peer, uint64_t sequence, bool until_issued);
+  absl::Status CheckNotRecording() const;
+  absl::StatusOr<std::shared_ptr<Recording>> Record(int peer, const CaptureBody& body);
+  absl::StatusOr<Graph> ConcludeAlone(const std::shared_ptr<Recording>& recording, int peer);
+  void Conclude(std::vector<std::shared_ptr<Recording>> recordings, bool locked);
+  absl::StatusOr<Graph> Concluded(const Recording& recording, int peer);
+  absl::Status ReplayAlone(const Recording& recording);
+  void ReapGraphs();
   std::string Absence(const Slot& slot, absl::Duration waited) const;
   std::string Head(uint64_t sequence) const;
   std::string OnRank(int peer) const;
@@ -179,6 +186,8 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   uint64_t failed_from_ = 0;
   std::vector<std::unique_ptr<Operation>> operations_;  // all of them
   std::vector<Operation*> free_;
+  std::vector<std::unique_ptr<RecordedGraph>> graphs_;
+  uint64_t last_graph_ = 0;
 
   sync::Atomic<bool> failed_{false};
   sync::Atomic<uint64_t> issued_{0};  // operations that hold their ticket, or are on their devices

@@ -64,6 +64,7 @@ void Group::DropFrom(uint64_t from, std::vector<Pending>& next) {
       member(peer).stream->Report(
           Failure{failure_.kind, absl::StrCat(failure_.message, OnRank(peer))});
     }
+    operation.recordings.clear();  // their ranks hold them while they are told
     communicator_->Drop(operation);
   }
   window_.RemoveIf([&](const Slot& slot) { return slot.operation->sequence >= from; });

@@ -15,12 +15,15 @@ SpanKind SpanKindOf(OpKind kind) {
       return SpanKind::kAllGather;
     case OpKind::kAcquireSlot:
       return SpanKind::kAcquireSlot;
+    case OpKind::kCapture:
+    case OpKind::kGraph:
+      return SpanKind::kGraph;
   }
   return SpanKind::kBatch;
 }
 
 int64_t InputBytes(const Descriptor& descriptor, const Part& part) {
-  if (descriptor.kind == OpKind::kAcquireSlot) return 0;
+  if (!MovesData(descriptor.kind)) return 0;
   const Shape shape = descriptor.dim < 0 ? descriptor.shape
                                          : descriptor.shape.With(descriptor.dim, part.input_extent);
   return shape.elements() * SizeOf(descriptor.dtype);
@@ -38,6 +41,10 @@ absl::string_view OpKindName(OpKind kind) {
       return "AllGather";
     case OpKind::kAcquireSlot:
       return "AcquireSlot";
+    case OpKind::kCapture:
+      return "Capture";
+    case OpKind::kGraph:
+      return "Graph";
   }
   return "?";
 }

@@ -7,6 +7,7 @@
 #define MP_OPERATION_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,14 @@ enum class OpKind : uint8_t {
   kGather,       // root's output = inputs joined along dim
   kAllGather,    // every output = inputs joined along dim
   kAcquireSlot,  // no data: everybody goes on when all are there
+  kCapture,      // no data: the ranks' recordings become a graph
+  kGraph,        // runs what they have recorded
 };
 
-// "AllReduce", "Gather", "AllGather", "AcquireSlot".
+// "AllReduce", "Gather", "AllGather", "AcquireSlot", "Capture", "Graph".
 absl::string_view OpKindName(OpKind kind);
+// Whether its parts are tensors.
+constexpr bool MovesData(OpKind kind) { return kind < OpKind::kAcquireSlot; }
 
 // What is the same on every rank of an operation; mp/agreement.cc has the table that compares it.
 struct Descriptor {
@@ -38,6 +43,7 @@ struct Descriptor {
   int root = -1;       // gathers to one rank; else -1
   int dim = -1;        // gathers: the joined dimension, counted from 0; else -1
   double scale = 1.0;  // every input is multiplied by it first
+  uint64_t graph = 0;  // kGraph: which
   // The shape of an input; for gathers with dimension `dim` set to 0.
   Shape shape;
 };
@@ -66,6 +72,9 @@ struct GatherLayout {
 };
 GatherLayout LayoutOf(const Descriptor& descriptor);
 
+class Recording;
+struct RecordedGraph;
+
 class Operation {
  public:
   virtual ~Operation() = default;
@@ -76,7 +85,8 @@ class Operation {
   uint64_t ticket = 0;    // position in the Backend's order, from 1
   std::vector<Descriptor> steps;
   std::vector<Part> parts;
-  std::vector<Stream*> streams;  // streams[peer]: where the peer's part stands
+  std::vector<Stream*> streams;    // streams[peer]: where the peer's part stands
+  RecordedGraph* graph = nullptr;  // kGraph: what is launched
   // Its Region's name in the trace; null where nothing is recorded, else all of its streams record.
   const std::string* traced_region = nullptr;
 
@@ -98,6 +108,7 @@ class Operation {
   int posted = 0;                    // ranks that have posted it
   int oldest = 0;                    // ranks of which it is the oldest post without a ticket
   std::vector<Differing> differing;  // what disagreed with the first post
+  std::vector<std::shared_ptr<Recording>> recordings;  // kCapture: by peer
   Operation* next_retired = nullptr;
 };
 

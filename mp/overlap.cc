@@ -85,7 +85,7 @@ std::string Kind(const Operation& operation, const Claim& claim) {
 void Collect(const Operation& operation, Claims& outputs, Claims& inputs) {
   for (int s = 0; s < operation.step_count(); ++s) {
     const Descriptor& step = operation.steps[static_cast<size_t>(s)];
-    if (step.kind == OpKind::kAcquireSlot) continue;
+    if (!MovesData(step.kind)) continue;
     const absl::Span<const Part> parts = operation.step_parts(s);
     for (int peer = 0; peer < operation.world_size; ++peer) {
       const Part& part = parts[static_cast<size_t>(peer)];

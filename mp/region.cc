@@ -34,11 +34,16 @@ absl::StatusOr<Plan> Checked(const Group& group, int peer, absl::StatusOr<Plan> 
   const absl::Status status =
       plan.ok() ? group.Inspect(peer, plan->descriptor, plan->part) : plan.status();
   if (status.ok()) return plan;
-  return Named(group, status);
+  Recording* const recording = group.RecordingOf(peer);
+  return recording == nullptr ? Named(group, status) : recording->Refuse(Named(group, status));
 }
 
 // One rank's own call.
 absl::Status PostOne(Group& group, int peer, const Plan& plan, Lane lane, Work* work) {
+  if (group.RecordingOf(peer) != nullptr) {
+    return group.PostRecorded(peer, absl::MakeConstSpan(&plan.descriptor, 1),
+                              absl::MakeConstSpan(&plan.part, 1), lane, work);
+  }
   if (group.size() == 1) {
     MP_RETURN_IF_ERROR(group.CheckDriver(peer));
     return group.PostAlone(plan, lane, work);
@@ -241,6 +246,12 @@ absl::StatusOr<TensorView> RankRegion::Slot(const TensorView& output, int peer,
                              output.dtype(), shape.With(joined, size), output.row_pitch());
 }
 
+Stream& RankRegion::stream() const { return *group_->member(peer_).stream; }
+
+absl::StatusOr<Graph> RankRegion::Capture(const CaptureFunction& function) {
+  return group_->Capture(peer_, [&](int) { return function(*this); });
+}
+
 // --- one rank's batch --------------------------------------------------------------------------
 
 absl::Status Batch::Add(const absl::StatusOr<Plan>& plan) {
@@ -280,6 +291,9 @@ absl::StatusOr<Work> Batch::Start() {
 absl::Status Batch::Post(Lane lane, Work* work) {
   const std::vector<Descriptor> steps = std::exchange(steps_, {});
   const std::vector<Part> parts = std::exchange(parts_, {});
+  if (group_->RecordingOf(peer_) != nullptr) {
+    return group_->PostRecorded(peer_, steps, parts, lane, work);
+  }
   if (group_->size() > 1) return group_->Post(peer_, steps, parts, lane, work);
   MP_RETURN_IF_ERROR(group_->CheckDriver(peer_));
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -337,6 +351,13 @@ absl::StatusOr<std::vector<Work>> Region::StartAllGather(Views shards, Views out
   std::vector<Work> works;
   MP_RETURN_IF_ERROR(AllGatherAll(*group_, shards, outputs, options, Lane::kComm, &works));
   return works;
+}
+
+absl::StatusOr<Graph> Region::Capture(const CaptureFunction& function) {
+  return group_->CaptureAll([&](int peer) {
+    RankRegion region(group_, peer);
+    return function(region);
+  });
 }
 
 absl::StatusOr<RankRegion> Region::ForRank(const Rank& rank) const {

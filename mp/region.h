@@ -33,6 +33,7 @@
 #define MP_REGION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,7 @@
 #include "absl/types/span.h"
 #include "mp/batch.h"
 #include "mp/collective_options.h"
+#include "mp/graph.h"
 #include "mp/tensor.h"
 #include "mp/work.h"
 
@@ -52,6 +54,11 @@ namespace mp {
 
 class Group;
 class Rank;
+class RankRegion;
+class Stream;
+
+// What a capture records: see mp/graph.h.
+using CaptureFunction = std::function<absl::Status(RankRegion&)>;
 
 // One rank's door to a Region.  Operations stand in the order of the calls on the rank's compute
 // stream; the Start forms on the Region's comm stream, after what the compute stream holds, and
@@ -61,6 +68,8 @@ class RankRegion {
   int world_size() const;
   // This rank's position in the Region: the `root` of others, the r of the table above.
   int peer() const { return peer_; }
+  // The rank's compute stream.
+  Stream& stream() const;
 
   absl::Status AllReduce(const TensorView& x, const AllReduceOptions& options = {});
   absl::Status AllReduce(const TensorView& x, const TensorView& output,
@@ -84,6 +93,10 @@ class RankRegion {
                                       const GatherOptions& options = {});
 
   Batch NewBatch() const { return Batch(group_, peer_); }
+
+  // Runs `function` and records, in place of queueing it, what it calls for this rank.  Every rank
+  // of the Region captures; each gets the graph once all have, or the first error of any of them.
+  absl::StatusOr<Graph> Capture(const CaptureFunction& function);
 
   // The part of `output` (the whole result of a gather) that `peer`'s shard is joined into: hand it
   // to whatever produces the shard, and the gather copies nothing.  `extents`: the shards' sizes
@@ -140,6 +153,10 @@ class Region {
   absl::StatusOr<std::vector<Work>> StartAllGather(absl::Span<const TensorView> shards,
                                                    absl::Span<const TensorView> outputs,
                                                    const GatherOptions& options = {});
+
+  // Calls `function` for every rank, one after the other on the calling thread, and records what it
+  // calls for that one.  The ranks' lists of operations differ: InvalidArgument.
+  absl::StatusOr<Graph> Capture(const CaptureFunction& function);
 
   // The door of `rank`.  InvalidArgument: the rank is not a member.
   absl::StatusOr<RankRegion> ForRank(const Rank& rank) const;

@@ -1,5 +1,7 @@
 #include "mp/stream.h"
 
+#include "mp/recording.h"
+
 namespace mp {
 namespace {
 
@@ -25,46 +27,74 @@ absl::Status CheckSame(const TensorView& source, const TensorView& target) {
   return absl::OkStatus();
 }
 
+// What is recorded runs when it is launched: nobody can wait for it before.
+absl::Status Waited(const Stream& stream) {
+  const absl::Status status = UsageError(
+      stream.name(), ": a thread that records it for a graph, or that asks for what was recorded, ",
+      "cannot wait for it");
+  return stream.recording() == nullptr ? status : stream.recording()->Refuse(status);
+}
+
+// Tells a capture of a call that it does not take.
+absl::Status Told(Recording* recording, absl::Status status) {
+  return recording == nullptr || status.ok() ? status : recording->Refuse(status);
+}
+
 }  // namespace
 
-bool Event::Done() const { return stream == nullptr || stream->DoQuery(position); }
+bool Event::Done() const {
+  return recording == 0 && (stream == nullptr || stream->DoQuery(position));
+}
 
 absl::Status Event::Synchronize(absl::Duration timeout) const {
   MP_RETURN_IF_ERROR(CheckTimeout(timeout));
+  if (recording != 0 || (stream != nullptr && stream->recording() != nullptr)) {
+    return Waited(*stream);
+  }
   if (Done()) return absl::OkStatus();
   MP_ASSIGN_OR_RETURN(const bool passed, stream->DoBlock(position, timeout));
   return passed ? absl::OkStatus() : TimedOut(timeout);
 }
 
 absl::Status Stream::Copy(const TensorView& source, const TensorView& target) {
-  MP_RETURN_IF_ERROR(CheckSame(source, target));
+  MP_RETURN_IF_ERROR(Told(recording(), CheckSame(source, target)));
   const auto* from = static_cast<const char*>(source.data());
   const auto* to = static_cast<const char*>(target.data());
   const bool same_rows = source.row_pitch() == target.row_pitch() || source.rows() <= 1;
   if ((from == to && same_rows) || source.size_bytes() == 0) return absl::OkStatus();
   if (from < to + target.extent_bytes() && to < from + source.extent_bytes()) {
-    return InvalidArgument("copy of ", source.ToString(), " to ", target.ToString(),
-                           ": their memory overlaps");
+    return Told(recording(), InvalidArgument("copy of ", source.ToString(), " to ",
+                                             target.ToString(), ": their memory overlaps"));
   }
-  return DoCopy(source, target);
+  if (recording() == nullptr) return DoCopy(source, target);
+  return recording()->Add({.kind = RecordedItem::Kind::kCopy, .source = source, .target = target});
 }
 
 absl::Status Stream::Scale(const TensorView& source, const TensorView& target, double factor) {
-  MP_RETURN_IF_ERROR(CheckSame(source, target));
+  MP_RETURN_IF_ERROR(Told(recording(), CheckSame(source, target)));
   if (!IsReducibleFloat(source.dtype()) || !source.is_dense() || !target.is_dense()) {
-    return InvalidArgument("scaling of ", source.ToString(), " to ", target.ToString(),
-                           ": must be dense f32, f64, f16 or bf16");
+    return Told(recording(),
+                InvalidArgument("scaling of ", source.ToString(), " to ", target.ToString(),
+                                ": must be dense f32, f64, f16 or bf16"));
   }
-  return DoScale(source, target, factor);
+  if (recording() == nullptr) return DoScale(source, target, factor);
+  return recording()->Add(
+      {.kind = RecordedItem::Kind::kScale, .source = source, .target = target, .factor = factor});
 }
 
 absl::Status Stream::Wait(const Event& event) {
+  if (recording() != nullptr) return recording()->Join(event);
+  if (event.recording != 0) {
+    return UsageError(name(), " cannot wait for what was recorded for a graph on ",
+                      event.stream->name());
+  }
   if (event.stream == nullptr || event.stream == this) return absl::OkStatus();
   return DoWait(event);
 }
 
 absl::Status Stream::Synchronize(absl::Duration timeout) {
   MP_RETURN_IF_ERROR(CheckTimeout(timeout));
+  if (recording() != nullptr) return Waited(*this);
   const Event all = DoRecord();
   if (!DoQuery(all.position)) {
     MP_ASSIGN_OR_RETURN(const bool passed, DoBlock(all.position, timeout));
@@ -85,6 +115,40 @@ void Stream::TakeBack(absl::string_view message) {
   error_ = Failure();
   has_error_.store(false, sync::kRelaxed);
 }
+
+void Stream::PassErrorTo(Stream& other) {
+  if (!has_error_.load(sync::kAcquire)) return;
+  Failure failure;
+  {
+    sync::MutexLock lock(mutex_);
+    has_error_.store(false, sync::kRelaxed);
+    failure = std::exchange(error_, Failure());
+  }
+  if (failure.failed()) other.Report(failure);
+}
+
+// --- recording -----------------------------------------------------------------------------------
+
+bool Stream::BeginRecording(Recording& recording) {
+  uint64_t nobody = 0;
+  if (!recording_thread_.compare_exchange_strong(nobody, sync::ThisThread(), sync::kAcquire,
+                                                 sync::kRelaxed)) {
+    return false;
+  }
+  recording_ = &recording;
+  return true;
+}
+
+void Stream::EndRecording() {
+  recording_ = nullptr;
+  recording_thread_.store(0, sync::kRelease);
+}
+
+absl::Status Stream::RecordLaunch(Kernel kernel) {
+  return recording_->Add({.kind = RecordedItem::Kind::kKernel, .kernel = std::move(kernel)});
+}
+
+Event Stream::RecordedMark() { return recording_->MarkOf(*this, false); }
 
 absl::Status Stream::TakeError() {
   sync::MutexLock lock(mutex_);

@@ -28,6 +28,7 @@
 
 namespace mp {
 
+class Recording;
 class Stream;
 class Track;
 
@@ -35,6 +36,7 @@ class Track;
 struct Event {
   Stream* stream = nullptr;
   uint64_t position = 0;
+  uint64_t recording = 0;  // not 0: a mark in a capture, which is never done (see mp/graph.h)
 
   // Whether the work before the mark is done.  Does not wait.
   bool Done() const;
@@ -59,7 +61,11 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   // Queues user compute.  Unsupported where the kernel has no form for this backend.
-  absl::Status Launch(Kernel kernel) { return DoLaunch(std::move(kernel)); }
+  absl::Status Launch(Kernel kernel) {
+    if (recording() != nullptr) [[unlikely]]
+      return RecordLaunch(std::move(kernel));
+    return DoLaunch(std::move(kernel));
+  }
 
   // Queues a copy between tensors of one dtype and shape, of any row pitches, both reachable from
   // this device.  On CUDA, pageable memory of the host makes the caller wait for the copy.
@@ -71,7 +77,7 @@ class Stream {
   absl::Status Scale(const TensorView& source, const TensorView& target, double factor);
 
   // Marks what is queued so far.
-  Event Record() { return DoRecord(); }
+  Event Record() { return recording() == nullptr ? DoRecord() : RecordedMark(); }
 
   // Work queued here from now on runs after `event`.  Where streams hold no places it may wait on
   // the calling thread for an operation that is not issued yet.
@@ -95,6 +101,17 @@ class Stream {
   void Report(const Failure& failure);
   // Takes that back: the caller has been told already.
   void TakeBack(absl::string_view message);
+  // Moves what is kept to `other`.
+  void PassErrorTo(Stream& other);
+  // From now on what the calling thread queues here goes into `recording`; false where something is
+  // recorded here already.
+  bool BeginRecording(Recording& recording);
+  void EndRecording();
+  // Where the calling thread's calls go; null where they are queued.
+  Recording* recording() const {
+    const uint64_t thread = recording_thread_.load(sync::kRelaxed);
+    return thread != 0 && thread == sync::ThisThread() ? recording_ : nullptr;
+  }
   // The thread, by sync::ThisThread, that queues most of the work; 0 for none.  The host runs
   // compute at once on it while the stream is idle.
   void set_driver(uint64_t thread) { driver_.store(thread, sync::kRelaxed); }
@@ -127,11 +144,15 @@ class Stream {
   virtual NativeStream DoNative() const = 0;
 
   absl::Status TakeError();
+  absl::Status RecordLaunch(Kernel kernel);
+  Event RecordedMark();
 
   std::string name_ = "a stream";
   sync::Atomic<StallWatch*> watch_{nullptr};
   sync::Atomic<uint64_t> driver_{0};
   Track* track_ = nullptr;
+  sync::Atomic<uint64_t> recording_thread_{0};
+  Recording* recording_ = nullptr;  // that thread's
   sync::Atomic<bool> has_error_{false};
   sync::Mutex mutex_;
   Failure error_;  // guarded by mutex_

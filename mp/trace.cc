@@ -57,7 +57,7 @@ TraceTotals Track::totals() const {
   return {.compute = sum(SpanKind::kCompute),
           .all_reduce = sum(SpanKind::kAllReduce),
           .gather = sum(SpanKind::kGather) + sum(SpanKind::kAllGather),
-          .other = sum(SpanKind::kAcquireSlot) + sum(SpanKind::kBatch)};
+          .other = sum(SpanKind::kAcquireSlot) + sum(SpanKind::kGraph) + sum(SpanKind::kBatch)};
 }
 
 // --- one World ---------------------------------------------------------------------------------

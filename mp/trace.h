@@ -39,9 +39,10 @@ enum class SpanKind : uint8_t {
   kGather,
   kAllGather,
   kAcquireSlot,
+  kGraph,  // a capture, or a launch: until all ranks had come; what it runs has Spans of its own
   kBatch,  // of steps of several kinds, or of none; a batch of one kind is of that kind
 };
-inline constexpr size_t kSpanKinds = 6;
+inline constexpr size_t kSpanKinds = 7;
 
 // One piece of work of one stream.  Times are those of the Backend's clock.
 struct Span {
@@ -66,7 +67,7 @@ struct TraceTotals {
   absl::Duration compute;
   absl::Duration all_reduce;  // waiting for the other ranks included, and so below
   absl::Duration gather;      // Gather and AllGather
-  absl::Duration other;       // AcquireSlot and kBatch
+  absl::Duration other;       // AcquireSlot, kGraph and kBatch
 
   TraceTotals& operator+=(const TraceTotals& more);
 };

@@ -91,6 +91,7 @@ class Rank {
  private:
   friend class WorldState;
   friend class Region;
+  friend class Graph;
   friend class Attachment;
   Rank(World* world, WorldState* inside, RankState* state, RankRegion region)
       : world_(world), inside_(inside), state_(state), region_(std::move(region)) {}

@@ -134,6 +134,12 @@ absl::Status WorldState::Close() {
     group->Fail(ErrorKind::kClosed,
                 absl::StrCat("the World of Region \"", group->name(), "\" is closed"));
   }
+  int graphs = 0;
+  for (const auto& group : groups) graphs += group->live_graphs();
+  if (graphs > 0 && options_.log) {
+    options_.log(absl::StrCat("mp: the World is closed, and ", graphs,
+                              " of its graphs are alive; they cannot be launched any more"));
+  }
   std::string busy;
   while (busy_ranks_.load(sync::kSeqCst) != 0) {
     const uint32_t seen = done_signal_.Prepare();
@@ -152,7 +158,10 @@ absl::Status WorldState::Close() {
   for (int id = 0; id < size(); ++id) {
     for (Stream* stream : StreamsOf(id, groups)) drain(*stream);
   }
-  if (busy.empty()) return absl::OkStatus();
+  if (busy.empty()) {
+    for (const auto& group : groups) group->ReleaseCompiled();
+    return absl::OkStatus();
+  }
   // An operation that holds places is done by whoever comes last, and ends by itself.
   const bool aborts = communicator_ != nullptr && !communicator_->holds_places();
   {

@@ -58,6 +58,7 @@ class CudaCommunicator final : public Communicator {
   void ArriveAll(Operation&) override {}
   void Drop(Operation& operation) override;
   std::string Route() const override { return Describe(reach_); }
+  absl::StatusOr<std::unique_ptr<CompiledGraph>> Compile(const RecordedGraph& graph) override;
 
  private:
   CudaCommunicator(std::shared_ptr<Clique> clique, std::vector<int> ranks, const Limits& limits);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "mp/base/status.h"
 #include "mp/host/executor.h"
+#include "mp/host/graph.h"
 #include "mp/host/memory.h"
 #include "mp/host/operation.h"
 #include "mp/host/stream.h"
@@ -16,12 +17,13 @@ namespace {
 
 class HostCommunicator : public Communicator {
  public:
-  HostCommunicator(Executor& executor, int world_size)
-      : executor_(executor), world_size_(world_size) {}
+  HostCommunicator(Executor& executor, Memory& memory, sync::Clock& clock, int world_size)
+      : executor_(executor), memory_(memory), clock_(clock), world_size_(world_size) {}
 
   bool holds_places() const override { return true; }
   absl::StatusOr<std::unique_ptr<Communicator>> Split(const std::vector<int>& peers) override {
-    return std::make_unique<HostCommunicator>(executor_, static_cast<int>(peers.size()));
+    return std::make_unique<HostCommunicator>(executor_, memory_, clock_,
+                                              static_cast<int>(peers.size()));
   }
   absl::Status Inspect(const Descriptor&, const Part&, int) const override {
     return absl::OkStatus();
@@ -40,6 +42,9 @@ class HostCommunicator : public Communicator {
   void Arrive(Operation& operation, int peer) override { Host(operation).Arrive(peer); }
   void ArriveAll(Operation& operation) override { Host(operation).ArriveAll(); }
   void Drop(Operation& operation) override { Host(operation).Drop(); }
+  absl::StatusOr<std::unique_ptr<CompiledGraph>> Compile(const RecordedGraph& graph) override {
+    return HostGraph::Compile(graph, executor_, memory_, clock_);
+  }
   std::string Route() const override { return "host memory, one pass"; }
 
  private:
@@ -48,6 +53,8 @@ class HostCommunicator : public Communicator {
   }
 
   Executor& executor_;
+  Memory& memory_;
+  sync::Clock& clock_;
   const int world_size_;
 };
 
@@ -87,7 +94,8 @@ class HostBackend : public Backend {
   bool DoRecords() const override { return true; }
   absl::StatusOr<std::unique_ptr<Communicator>> DoNewCommunicator(
       const std::vector<int>& devices) override {
-    return std::make_unique<HostCommunicator>(*executor_, static_cast<int>(devices.size()));
+    return std::make_unique<HostCommunicator>(*executor_, memory_, clock_,
+                                              static_cast<int>(devices.size()));
   }
 
   std::unique_ptr<Executor> executor_;

@@ -189,6 +189,8 @@ int64_t BytesOf(const Descriptor& descriptor, absl::Span<const Part> parts) {
       return total * (1 + outputs);
     }
     case OpKind::kAcquireSlot:
+    case OpKind::kCapture:
+    case OpKind::kGraph:
       return 0;
   }
   return 0;
@@ -209,6 +211,8 @@ void CarryOut(const Descriptor& descriptor, absl::Span<const Part> parts, int64_
       Gather(descriptor, parts, piece, pieces);
       return;
     case OpKind::kAcquireSlot:
+    case OpKind::kCapture:
+    case OpKind::kGraph:
       return;
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mp/host/carry_out.h"
+#include "mp/host/graph.h"
 #include "mp/host/kernels/fp_mode.h"
 
 namespace mp::host {
@@ -97,6 +98,7 @@ int64_t HostOperation::TotalBytes() const {
 
 void HostOperation::Execute(Strands& strands) {
   if (traced_region != nullptr) NoteThatAllCame();
+  if (graph != nullptr) return StartGraph(strands);
   const int64_t bytes = TotalBytes();
   const bool alone =
       bytes < kAloneBytes || (bytes < kAloneBytesAsleep && !executor_.somebody_waits_awake());
@@ -131,13 +133,40 @@ void HostOperation::Run() {
 
 void HostOperation::Complete(Strands& strands) {
   if (traced_region != nullptr) Record();  // while all strands are left here
+  Reset();
+  for (int peer = 0; peer < world_size; ++peer) stream(peer).Resume(strands);
+  retirer_.Retire(*this);
+}
+
+// As good as new, while all strands are left here.
+void HostOperation::Reset() {
   missing_.store(world_size + 1, sync::kRelaxed);
   for (int peer = 0; peer < world_size; ++peer) {
     place(peer).presence.store(Presence::kComing, sync::kRelaxed);
     place(peer).entered = false;
   }
-  for (int peer = 0; peer < world_size; ++peer) stream(peer).Resume(strands);
-  retirer_.Retire(*this);
+}
+
+// --- graphs --------------------------------------------------------------------------------------
+
+bool HostOperation::Queue(int peer) {
+  place(peer).entered = true;
+  return stream(peer).PushPlace(*this, peer);
+}
+
+void HostOperation::StartGraph(Strands& strands) {
+  if (traced_region != nullptr) Record();
+  Reset();
+  lists_.store(world_size, sync::kRelaxed);
+  static_cast<HostGraph&>(*graph->compiled).Start(*this, strands);  // made by Compile
+}
+
+void HostOperation::EndList(int peer, HostStream& lane, Strands& strands) {
+  HostStream& own = stream(peer);
+  lane.PassErrorTo(own);
+  // Before the strand goes on: whoever then lets go of the graph shall find that it is over.
+  if (lists_.fetch_sub(1, sync::kAcqRel) == 1) retirer_.Retire(*this);
+  own.Resume(strands);
 }
 
 // --- the trace ---------------------------------------------------------------------------------

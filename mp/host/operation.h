@@ -29,6 +29,12 @@ class HostOperation final : public Operation, private Job, private Runnable {
   void ArriveAll();
   void Drop();
 
+  // For a graph's own operations: the place of `peer`, behind what its lane holds; true where the
+  // caller now owns the strand.
+  bool Queue(int peer);
+  // For a launch: what `peer` has recorded has run, in `lane`.  Its own strand goes on.
+  void EndList(int peer, HostStream& lane, Strands& strands);
+
   // The strand of `peer` has come to its place; the caller owns the strand and leaves it here.
   void Reach(int peer, Strands& strands);
 
@@ -54,6 +60,8 @@ class HostOperation final : public Operation, private Job, private Runnable {
 
   void Execute(Strands& strands);
   void Complete(Strands& strands);
+  void StartGraph(Strands& strands);
+  void Reset();
   void PassDropped();
   void RunPiece(int64_t piece) override;
   void Finish() override;
@@ -71,6 +79,8 @@ class HostOperation final : public Operation, private Job, private Runnable {
   alignas(sync::kApartBytes) sync::Atomic<int> missing_;
   // After a drop: places that their strands have not passed, and one more until Drop returns.
   sync::Atomic<int> to_pass_{0};
+  // A launch: lists that have not ended.
+  sync::Atomic<int> lists_{0};
   int64_t pieces_ = 0;
 };
 

@@ -88,6 +88,27 @@ bool HostStream::PushPlace(HostOperation& operation, int peer) {
   return Push(std::move(work));
 }
 
+bool HostStream::PushCompute(const Kernel& kernel) {
+  Work work;
+  work.kernel = &kernel;
+  return Push(std::move(work));
+}
+
+bool HostStream::PushWait(const Event& event) {
+  Work work;
+  work.kind = Work::Kind::kWait;
+  work.event = event;
+  return Push(std::move(work));
+}
+
+bool HostStream::PushEnd(HostOperation& launch, int peer) {
+  Work work;
+  work.kind = Work::Kind::kEnd;
+  work.operation = &launch;
+  work.peer = peer;
+  return Push(std::move(work));
+}
+
 absl::Status HostStream::CheckRoom() const {
   if (!DoFull()) return absl::OkStatus();
   return MakeError(ErrorKind::kDeviceError,
@@ -104,18 +125,27 @@ absl::Status HostStream::DoLaunch(Kernel kernel) {
   }
   MP_RETURN_IF_ERROR(CheckRoom());
   Work work;
-  work.kernel = std::make_unique<Kernel>(std::move(kernel));
+  work.owned = std::make_unique<Kernel>(std::move(kernel));
+  work.kernel = work.owned.get();
   if (Push(std::move(work))) SubmitOwned();
   return absl::OkStatus();
 }
 
 absl::Status HostStream::DoCopy(const TensorView& source, const TensorView& target) {
-  return DoLaunch(CopyKernel{source, target});
+  return DoLaunch(NewCopy(source, target));
 }
 
 absl::Status HostStream::DoScale(const TensorView& source, const TensorView& target,
                                  double factor) {
-  return DoLaunch(ScaleKernel{source, target, factor});
+  return DoLaunch(NewScale(source, target, factor));
+}
+
+Kernel HostStream::NewCopy(const TensorView& source, const TensorView& target) {
+  return CopyKernel{source, target};
+}
+
+Kernel HostStream::NewScale(const TensorView& source, const TensorView& target, double factor) {
+  return ScaleKernel{source, target, factor};
 }
 
 absl::Status HostStream::DoWait(const Event& event) {
@@ -123,10 +153,7 @@ absl::Status HostStream::DoWait(const Event& event) {
   auto* other = dynamic_cast<HostStream*>(event.stream);
   if (other == nullptr) return InvalidArgument("a host stream cannot wait for another backend's");
   MP_RETURN_IF_ERROR(CheckRoom());
-  Work work;
-  work.kind = Work::Kind::kWait;
-  work.event = event;
-  if (Push(std::move(work))) SubmitOwned();
+  if (PushWait(event)) SubmitOwned();
   return absl::OkStatus();
 }
 
@@ -226,6 +253,9 @@ bool HostStream::RunOne(Work work, Strands& strands) {
     case Work::Kind::kPlace:
       work.operation->Reach(work.peer, strands);
       return false;
+    case Work::Kind::kEnd:
+      work.operation->EndList(work.peer, *this, strands);
+      return true;
   }
   return true;
 }

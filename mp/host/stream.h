@@ -51,6 +51,11 @@ class HostStream : public Stream, private Runnable {
   }
   // Queues the place of `peer` in an operation; true where the caller now owns the strand.
   bool PushPlace(HostOperation& operation, int peer);
+  // Queue what a graph runs, in the same way: a kernel that outlives it; a wait for an event of a
+  // host stream; the end of the list of `peer`.
+  bool PushCompute(const Kernel& kernel);
+  bool PushWait(const Event& event);
+  bool PushEnd(HostOperation& launch, int peer);
   // The work that the owner has is done; what is behind it goes on in `strands`, or on another
   // thread.
   void Resume(Strands& strands);
@@ -63,18 +68,23 @@ class HostStream : public Stream, private Runnable {
   // and gives the others away.
   static void RunAll(Strands& strands, bool may_compute);
 
+  // Copy and Scale as kernels.
+  static Kernel NewCopy(const TensorView& source, const TensorView& target);
+  static Kernel NewScale(const TensorView& source, const TensorView& target, double factor);
+
   Event Here() { return Event{this, Submitted(state_.load(sync::kAcquire))}; }
 
  private:
   friend class Strands;
 
   struct Work {
-    enum class Kind { kCompute, kWait, kPlace };
+    enum class Kind { kCompute, kWait, kPlace, kEnd };
     Kind kind = Kind::kCompute;
     int peer = 0;
     HostOperation* operation = nullptr;
     Event event;
-    std::unique_ptr<Kernel> kernel;
+    const Kernel* kernel = nullptr;
+    std::unique_ptr<Kernel> owned;  // the kernel, unless it is a graph's
   };
   struct Waiter {
     uint64_t position;

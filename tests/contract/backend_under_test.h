@@ -74,6 +74,8 @@ struct BackendUnderTest {
   bool scales = true;
   // Compute can fail while it runs; otherwise what is queued has no way to say so.
   bool compute_can_fail = true;
+  // Region::Capture; otherwise that is Unsupported.
+  bool graphs = true;
   // Whether it carries out such a reduction; otherwise that is Unsupported.
   bool (*reduces)(const Reduction&) = EveryReduction;
 };

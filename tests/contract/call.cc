@@ -152,7 +152,7 @@ absl::Status Call::Post(RankRegion& region) const {
       return region.Gather(input(peer), output(peer), spec_.root, gather_options());
     case OpKind::kAllGather:
       return region.AllGather(input(peer), output(peer), gather_options());
-    case OpKind::kAllReduce:
+    default:
       break;
   }
   if (InPlace(peer)) return region.AllReduce(input(peer), reduce_options());

@@ -117,6 +117,7 @@ inline BackendUnderTest CudaUnderTest(const CudaSetup& cuda) {
       .reduces_any_memory = direct,
       .reduces_at_any_byte = !nccl_alone,
       .compute_can_fail = false,
+      .graphs = false,
       .reduces = nccl_alone ? NcclReduces : EveryReduction};
 }
 

@@ -27,8 +27,10 @@ constexpr Covered kCovered[] = {
     {"mp/buffer.h", "tests/contract/"},
     {"mp/communicator.h", "tests/contract/"},
     {"mp/device.h", "tests/contract/"},
+    {"mp/graph.h", "tests/contract/"},
     {"mp/group.h", "tests/contract/"},
     {"mp/kernel.h", "tests/contract/"},
+    {"mp/recording.h", "tests/contract/"},
     {"mp/region.h", "tests/contract/"},
     {"mp/stall_watches.h", "tests/contract/"},
     {"mp/stream.h", "tests/contract/"},
@@ -42,6 +44,7 @@ constexpr Covered kCovered[] = {
     {"mp/cuda/direct.h", "tests/contract/"},
     {"mp/cuda/stream.h", "tests/contract/"},
     {"mp/host/backend.h", "tests/contract/"},
+    {"mp/host/graph.h", "tests/contract/"},
 };
 
 // Whether the table names a test for `header`, and it exists.
