@@ -296,5 +296,37 @@ TEST(Trace, IsReadWhileRanksRun) {
   ExpectSound(*trace);
 }
 
+TEST(Trace, ALaunchLeavesTheSpansOfWhatItRuns) {
+  SKIP_UNLESS(records);
+  SKIP_UNLESS(graphs);
+  const TracedWorld traced = NewTracedWorld();
+  World& world = *traced.world;
+  Call call(world, {.shape = {5}}), beside(world, {.kind = OpKind::kAllGather});
+  EXPECT_OK(world.Run([&](Rank& rank) -> absl::Status {
+    MP_ASSIGN_OR_RETURN(Graph graph, rank.region().Capture([&](RankRegion& region) -> absl::Status {
+      MP_ASSIGN_OR_RETURN(Work work, beside.Start(region));
+      MP_RETURN_IF_ERROR(region.stream().Launch(Under().kernel([] {})));
+      MP_RETURN_IF_ERROR(call.Post(region));
+      return work.Wait(region.stream());
+    }));
+    MP_RETURN_IF_ERROR(graph.Launch());
+    return graph.Launch();
+  }));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto spans = SpansOf(*traced.trace, rank);
+    EXPECT_THAT(
+        NamesOf(spans["compute stream"]),
+        ElementsAre("Capture", "Graph", "kernel", "AllReduce", "Graph", "kernel", "AllReduce"));
+    EXPECT_THAT(NamesOf(spans["overlapped operations of a graph"]),
+                ElementsAre("AllGather", "AllGather"));
+    absl::Duration last;
+    for (const Span& span : spans["compute stream"]) {
+      EXPECT_LE(last, span.begin);
+      last = span.end;
+    }
+    EXPECT_EQ(spans["compute stream"][3].bytes, 20);
+  }
+}
+
 }  // namespace
 }  // namespace mp::test
