@@ -95,8 +95,7 @@ TEST(Cap5, AGraphMayGoWhileItsLaunchesAreUnderWay) {
 TEST(Cap5, WhatAGraphHoldsGoesWithIt) {
   SKIP_UNLESS(graphs);
   auto world = NewWorld(2, {.rank_threads = false});
-  auto held = std::make_shared<int>(0);
-  const std::weak_ptr<int> watched = held;
+  auto held = std::make_shared<sync::Atomic<int>>(0);
   const auto capture = [&, held](const absl::Status& end) {
     return world->region().Capture([&, held](RankRegion& region) -> absl::Status {
       MP_RETURN_IF_ERROR(region.stream().Launch(Under().kernel([held] { ++*held; })));
