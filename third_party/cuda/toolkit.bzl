@@ -1,4 +1,4 @@
-"""Finds the headers and the compiler of a CUDA toolkit, and NCCL's headers, on this machine."""
+"""Finds the headers, compiler and runtime of a CUDA toolkit, and NCCL's headers."""
 
 _BUILD = """
 package(default_visibility = ["//visibility:public"])
@@ -35,7 +35,45 @@ constraint_value(
     constraint_setting = ":compiler",
 )
 
+# And for the CUDA runtime as a static library.
+constraint_setting(
+    name = "runtime",
+    default_constraint_value = ":runtime_{runtime}",
+)
+
+constraint_value(
+    name = "runtime_available",
+    constraint_setting = ":runtime",
+)
+
+constraint_value(
+    name = "runtime_missing",
+    constraint_setting = ":runtime",
+)
+
 exports_files(["nvcc"])
+
+# kWhyCudaIsLeftOut: what a program for GPUs lacks here, or "".
+cc_library(
+    name = "left_out",
+    hdrs = ["toolkit/left_out.h"],
+    includes = ["."],
+)
+
+# It loads the driver when it is first called, so a program that links it starts without one.
+cc_library(
+    name = "cudart",
+    srcs = glob(["lib/libcudart_static.a"]),
+    linkopts = [
+        "-ldl",
+        "-lpthread",
+        "-lrt",
+    ],
+    target_compatible_with = [
+        ":available",
+        ":runtime_available",
+    ],
+)
 
 cc_library(
     name = "cuda_headers",
@@ -88,17 +126,34 @@ def _compiler(repository_ctx, home):
     repository_ctx.file("nvcc", _NVCC.format(path = path, version = version))
     return True
 
-def _first_with(repository_ctx, header, prefixes):
-    for prefix in prefixes:
-        folder = repository_ctx.path(prefix + "/include")
-        if folder.get_child(header).exists:
+def _first_with(repository_ctx, file, folders):
+    for folder in folders:
+        folder = repository_ctx.path(folder)
+        if folder.get_child(file).exists:
             return folder
     return None
 
+def _runtime(repository_ctx, home):
+    """Links to the static library; whether there is one."""
+    library = "libcudart_static.a"
+    folder = _first_with(repository_ctx, library, [home + "/lib64", home + "/lib"])
+    if folder:
+        repository_ctx.symlink(folder.get_child(library), "lib/" + library)
+    return folder != None
+
+_LEFT_OUT = """#pragma once
+
+inline constexpr char kWhyCudaIsLeftOut[] = "{why}";
+"""
+
 def _toolkit(repository_ctx):
     home = repository_ctx.os.environ.get("CUDA_HOME") or "/usr/local/cuda"
-    cuda = _first_with(repository_ctx, "cuda_runtime.h", [home])
-    nccl = _first_with(repository_ctx, "nccl.h", [home, "/usr/local", "/usr"])
+    nccl_home = repository_ctx.os.environ.get("NCCL_HOME") or home
+    cuda = _first_with(repository_ctx, "cuda_runtime.h", [home + "/include"])
+    nccl = _first_with(repository_ctx, "nccl.h", [
+        prefix + "/include"
+        for prefix in [nccl_home, home, "/usr/local", "/usr"]
+    ])
     found = cuda and nccl
     if found:
         for entry in cuda.readdir():
@@ -107,15 +162,34 @@ def _toolkit(repository_ctx):
         for entry in nccl.readdir():
             if entry.basename.startswith("nccl"):
                 repository_ctx.symlink(entry, "nccl/" + entry.basename)
-    compiler = _compiler(repository_ctx, home) and found
+    compiler = _compiler(repository_ctx, home)
+    runtime = _runtime(repository_ctx, home)
+    if not cuda:
+        why = "no CUDA toolkit in " + home
+    elif not nccl:
+        why = "no nccl.h in " + nccl_home + "/include"
+    elif not compiler:
+        why = "no nvcc in " + home + "/bin"
+    elif not runtime:
+        why = "no libcudart_static.a in " + home + "/lib64"
+    else:
+        why = ""
+    repository_ctx.file("toolkit/left_out.h", _LEFT_OUT.format(
+        why = why.replace("\\", "\\\\").replace('"', '\\"'),
+    ))
+    state = {True: "available", False: "missing"}
     repository_ctx.file("BUILD.bazel", _BUILD.format(
-        state = "available" if found else "missing",
-        compiler = "available" if compiler else "missing",
+        state = state[bool(found)],
+        compiler = state[bool(found and compiler)],
+        runtime = state[bool(found and runtime)],
     ))
 
 # Local, so that a new Bazel server looks again.
 cuda_toolkit = repository_rule(
     implementation = _toolkit,
-    environ = ["CUDA_HOME"],
+    environ = [
+        "CUDA_HOME",
+        "NCCL_HOME",
+    ],
     local = True,
 )
