@@ -28,13 +28,21 @@ cache_folder() {
   echo "$folder"
 }
 
+# What of a CUDA toolkit is here: third_party/cuda/toolkit.bzl looks again where it is another.
+toolkit_stamp() {
+  local cuda=${CUDA_HOME:-/usr/local/cuda} files
+  files=("$cuda"/{include/cuda_runtime.h,bin/nvcc,lib64/libcudart_static.a,lib/libcudart_static.a}
+    {"${NCCL_HOME:-$cuda}","$cuda",/usr/local,/usr}/include/nccl.h)
+  { stat -L -c '%n %Y' "${files[@]}" 2>/dev/null || true; } | sha256sum | cut -c1-16
+}
+
 # Bazel, which keeps its state in the cache folder $1 when there is no home.
 run_bazel() {
   local cache=$1
   shift
   local startup=()
   if [[ ! -w "${HOME:-/nonexistent}" ]]; then startup=("--output_user_root=$cache/bazel"); fi
-  (cd "$root" && bazel "${startup[@]}" "$@" </dev/null)
+  (cd "$root" && MP_TOOLKIT=$(toolkit_stamp) bazel "${startup[@]}" "$@" </dev/null)
 }
 
 # The packages of the sets $@ (see tools/packages) that are not installed, one a line.

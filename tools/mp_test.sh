@@ -58,6 +58,17 @@ echo 2 >"$work/checkout/mp/version"
 start
 [[ "$out" == "version 2"* && $(builds) == 2 ]] || fail "$out"
 
+# So is the program where a CUDA toolkit has come.
+export CUDA_HOME=$work/cuda
+mkdir -p "$CUDA_HOME/include"
+start
+before=$(builds)
+touch "$CUDA_HOME/include/cuda_runtime.h"
+start
+[[ $(builds) == $((before + 1)) ]] || fail "$(builds)"
+unset CUDA_HOME
+start
+
 # A failed build says so, and never runs what was built before.
 touch "$work/broken" "$work/checkout/mp/new"
 start

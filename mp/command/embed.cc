@@ -217,7 +217,11 @@ std::string ResultText(const EmbedOptions& options, const EmbedReport& report,
 }
 
 absl::Status Run(const EmbedOptions& options) {
-  MP_RETURN_IF_ERROR(CheckBackend(options.backend));
+  if (options.backend == "cuda") {
+    return Unsupported(
+        "--backend=cuda: the kernels of mp embed run on the host only for now; --backend=host "
+        "(or auto, which means host here) works everywhere");
+  }
   MP_ASSIGN_OR_RETURN(const model::EncoderConfig config, model::LoadConfig(options.model));
   for (const std::string& path : {options.out, options.trace}) {
     if (path.empty()) continue;
@@ -307,7 +311,8 @@ Command AddEmbed(CLI::App& app) {
   text("--trace", options->trace, "Write what ran when, as Chrome trace events, to this file")
       ->type_name("FILE");
   embed->add_flag("--force", options->force, "Replace files that exist");
-  AddBackendFlag(*embed, options->backend);
+  AddBackendFlag(*embed, "Where to run: host, which auto means too; its kernels are the host's",
+                 options->backend);
   embed->add_flag("--json", options->json, "Print the result as one JSON object");
   embed->add_flag("--quiet", options->quiet, "No progress and no closing line on stderr");
   return {embed, [options] { return Check(*options); }, [options] { return Run(*options); }};

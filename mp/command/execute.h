@@ -21,7 +21,8 @@ struct Job {
   std::vector<files::TensorFileWriter> outputs;
 };
 
-// Fills the outputs; does not commit them.
+// Fills the outputs; does not commit them.  Where the ranks' memory is not this machine's own,
+// every tensor goes to the rank's device and the result comes back.
 absl::Status Execute(const Job& job, World& world, Progress& progress);
 
 }  // namespace mp::command

@@ -17,7 +17,6 @@
 #include "mp/command/progress.h"
 #include "mp/command/report.h"
 #include "mp/files/printable.h"
-#include "mp/host/backend.h"
 #include "mp/world.h"
 
 namespace mp::command {
@@ -142,20 +141,46 @@ int64_t TotalBytes(const Job& job) {
   return bytes;
 }
 
-absl::Status RunJob(const std::string& command, const MergeOptions& options, const Job& job) {
-  MP_ASSIGN_OR_RETURN(std::shared_ptr<Backend> backend,
-                      host::NewBackend({.devices = static_cast<int>(options.files.size()),
-                                        .threads = options.threads}));
+absl::Status RunOn(const Place& place, const std::string& command, const MergeOptions& options,
+                   const Job& job) {
   // A rank may well wait long for one that reads from a slow disk, and none can be missing.
-  MP_ASSIGN_OR_RETURN(
-      std::unique_ptr<World> world,
-      World::Create(std::move(backend), {.absence_timeout = absl::InfiniteDuration()}));
+  MP_ASSIGN_OR_RETURN(std::unique_ptr<World> world,
+                      World::Create(place.backend, {.devices = place.devices,
+                                                    .absence_timeout = absl::InfiniteDuration()}));
   const int64_t bytes = TotalBytes(job);
   Progress progress(
       command, bytes, absl::StrFormat("%.0f MB", static_cast<double>(bytes) / 1e6),
       !options.quiet && (bytes >= kBytesWithBar || job.steps.size() >= kTensorsWithBar));
   MP_RETURN_IF_ERROR(Execute(job, *world, progress));
   return world->Close();
+}
+
+// What to do where the GPUs do not do it.
+absl::Status WithAdvice(const absl::Status& status) {
+  switch (KindOf(status)) {
+    case ErrorKind::kUnsupported:
+    case ErrorKind::kDeviceError:
+    case ErrorKind::kDeviceLost:
+      return MakeError(KindOf(status),
+                       absl::StrCat(status.message(), "; --backend=host does without GPUs"));
+    default:
+      return status;
+  }
+}
+
+// The name of the backend that did it.
+absl::StatusOr<std::string> RunJob(const std::string& command, const MergeOptions& options,
+                                   const Job& job) {
+  const auto ranks = static_cast<int>(options.files.size());
+  MP_ASSIGN_OR_RETURN(Place place, OpenPlace(options.backend, ranks, options.threads));
+  absl::Status status = RunOn(place, command, options, job);
+  if (place.is_choice && KindOf(status) == ErrorKind::kUnsupported) {
+    MP_ASSIGN_OR_RETURN(place, OpenHost(ranks, options.threads));
+    status = RunOn(place, command, options, job);
+  }
+  const std::string name(place.backend->name());
+  if (!status.ok()) return name == "host" ? status : WithAdvice(status);
+  return name;
 }
 
 }  // namespace
@@ -165,11 +190,11 @@ void AddMergeFlags(CLI::App& app, MergeOptions& options) {
   app.add_option("--out", options.out, "The file to write; with --all a folder")->type_name("PATH");
   app.add_flag("--all", options.all, "Write every rank's result, as rank0.npy ... in --out");
   app.add_flag("--force", options.force, "Replace files that exist");
-  AddBackendFlag(app, options.backend);
+  AddBackendFlags(app, options.backend);
   app.add_option("--ranks", options.ranks, "How many ranks; only to check the number of files")
       ->check(CLI::Range(1, 1 << 20))
       ->type_name("N");
-  app.add_option("--threads", options.threads, "Threads in all; one a core by default")
+  app.add_option("--threads", options.threads, "Threads of the host in all; one a core by default")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
   app.add_flag("--json", options.json, "Print the result as one JSON object");
@@ -185,6 +210,12 @@ absl::Status CheckMergeFlags(const MergeOptions& options) {
   if (options.ranks.value_or(count) != count) {
     return InvalidArgument("--ranks=", *options.ranks, " and ", count, " file",
                            count == 1 ? "" : "s", " do not go together: one file is one rank's");
+  }
+  MP_RETURN_IF_ERROR(CheckBackendFlags(options.backend));
+  const size_t gpus = GpusOf(options.backend).size();
+  if (gpus != 0 && gpus != options.files.size()) {
+    return InvalidArgument("--devices=", options.backend.devices, " and ", count, " file",
+                           count == 1 ? "" : "s", " do not go together: each rank needs a GPU");
   }
   const absl::string_view first = Extension(options.files[0]);
   for (const std::string& path : options.files) {
@@ -211,7 +242,6 @@ absl::Status CheckMergeFlags(const MergeOptions& options) {
 }
 
 absl::Status Merge(const std::string& command, const MergeOptions& options, const Planner& plan) {
-  MP_RETURN_IF_ERROR(CheckBackend(options.backend));
   sync::Clock& clock = sync::Clock::Steady();
   const absl::Duration begin = clock.Now();
   MP_ASSIGN_OR_RETURN(const std::vector<TensorFile> inputs, OpenInputs(options));
@@ -221,11 +251,11 @@ absl::Status Merge(const std::string& command, const MergeOptions& options, cons
   if (options.all) MP_RETURN_IF_ERROR(folder.Prepare(options.out));
   MP_RETURN_IF_ERROR(CreateOutputs(options, inputs, job));
   MP_RETURN_IF_ERROR(CheckSame(inputs, job.steps));
-  MP_RETURN_IF_ERROR(RunJob(command, options, job));
+  MP_ASSIGN_OR_RETURN(const std::string backend, RunJob(command, options, job));
   MP_RETURN_IF_ERROR(CommitOutputs(job));
   folder.Keep();
   const Report report{.command = command,
-                      .backend = "host",
+                      .backend = backend,
                       .ranks = static_cast<int>(options.files.size()),
                       .elapsed = clock.Now() - begin};
   const std::string text = options.json    ? ReportJson(report, job)

@@ -3,8 +3,8 @@
 //
 //   files -> plan -> outputs of the right size -> World -> names for the outputs -> report
 //
-// Inputs and outputs are mapped: the data goes once from file to file.  Whatever fails, no output
-// is left, and nothing that was there is changed.
+// Inputs and outputs are mapped: on the host the data goes once from file to file, with cuda to the
+// rank's GPU and back.  Whatever fails, no output is left, and nothing that was there is changed.
 #ifndef MP_COMMAND_MERGE_H_
 #define MP_COMMAND_MERGE_H_
 
@@ -16,6 +16,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "mp/command/backend_flag.h"
 #include "mp/command/plan.h"
 #include "mp/files/tensor_file.h"
 
@@ -26,7 +27,7 @@ struct MergeOptions {
   std::string out;
   bool all = false;
   int root = 0;
-  std::string backend = "auto";
+  BackendFlags backend;
   std::optional<int> ranks;
   int threads = 0;
   bool force = false;

@@ -1,7 +1,4 @@
-// mp: tensor-parallel operations on files, from the command line.
-//
-// Exit codes: 0 success, 1 failure of the work, 2 wrong usage.  An error is one line on stderr; on
-// stdout there is nothing but the result.
+#include "mp/command/program.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -103,13 +100,14 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace mp::command
 
-int main(int argc, char** argv) {
+int RunProgram(int argc, char** argv) {
   try {
-    return mp::command::Main(argc, argv);
+    return Main(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "mp: %s\n", error.what());
-    return mp::command::kFailure;
+    return kFailure;
   }
 }
+
+}  // namespace mp::command

@@ -15,10 +15,12 @@ namespace {
 constexpr char kDescription[] = "Reduces tensors of one shape, one file a rank, by element.";
 
 constexpr char kFooter[] =
-    "The ranks are folded in their order, 16-bit floats in f32 with one rounding at the end.  Of\n"
-    ".safetensors files every tensor is reduced with those of the same name.  f32 f64 f16 bf16 "
-    "can\n"
-    "be reduced in every way; i8 u8 i32 u32 i64 u64 wrap, and have no avg and no scale.\n"
+    "On the host the ranks are folded in their order, 16-bit floats in f32 with one rounding at "
+    "the\n"
+    "end; over GPUs sums may differ from that in their last bits.  Of .safetensors files every\n"
+    "tensor is reduced with those of the same name.  f32 f64 f16 bf16 can be reduced in every "
+    "way;\n"
+    "i8 u8 i32 u32 i64 u64 wrap, and have no avg and no scale.\n"
     "\n"
     "Examples:\n"
     "  mp reduce --out=sum.npy p0.npy p1.npy\n"

@@ -40,7 +40,8 @@ std::string ReportText(const Report& report, const Job& job) {
   for (const files::TensorFileWriter& output : job.outputs) {
     absl::StrAppend(&text, files::Printable(output.path()), ": ", Content(job), ", ",
                     TotalBytes(job), " bytes, from ", report.ranks,
-                    report.ranks == 1 ? " rank in " : " ranks in ",
+                    report.ranks == 1 ? " rank" : " ranks",
+                    report.backend == "host" ? "" : absl::StrCat(" on ", report.backend), " in ",
                     absl::FormatDuration(absl::Trunc(report.elapsed, absl::Microseconds(1))), "\n");
   }
   return text;

@@ -20,15 +20,16 @@ namespace {
 
 constexpr size_t kNpyHeader = 128;  // of all files here: no header is longer
 
-std::string Program() {
-  return absl::StrCat(std::getenv("TEST_SRCDIR"), "/", std::getenv("TEST_WORKSPACE"),
-                      "/mp/command/mp");
+std::string PathOf(const std::string& program) {
+  return absl::StrCat(std::getenv("TEST_SRCDIR"), "/", std::getenv("TEST_WORKSPACE"), "/", program);
 }
 
-[[noreturn]] void Exec(const std::vector<std::string>& arguments, const std::string& folder,
-                       int out, int err, const RunOptions& options) {
+[[noreturn]] void Exec(std::string program, const std::vector<std::string>& arguments,
+                       const std::string& folder, int out, int err, const RunOptions& options) {
   std::vector<char*> argv;
-  std::string program = Program();
+  std::vector<std::string> environment = options.environment;
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);  // `auto` is the host on every machine
+  for (std::string& variable : environment) putenv(variable.data());
   argv.push_back(program.data());
   std::vector<std::string> copies = arguments;
   for (std::string& copy : copies) argv.push_back(copy.data());
@@ -83,7 +84,7 @@ Result CommandTest::Run(const Arguments& arguments, const RunOptions& options) {
     EXPECT_EQ(pipe2(err, O_CLOEXEC), 0);
   }
   const pid_t child = fork();
-  if (child == 0) Exec(arguments, folder_.path(), out, err[1], options);
+  if (child == 0) Exec(PathOf(program_), arguments, folder_.path(), out, err[1], options);
   close(out);
   close(err[1]);
   Result result;

@@ -8,6 +8,7 @@
 #define MP_TESTS_COMMAND_HARNESS_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -26,11 +27,15 @@ struct RunOptions {
   bool terminal = false;      // stderr is a terminal
   std::string out = "";       // where stdout goes, captured by default
   std::string in = "/dev/null";
+  std::vector<std::string> environment = {};  // "NAME=value", beside the test's own
 };
 
 class CommandTest : public testing::Test {
  protected:
   using Arguments = std::vector<std::string>;
+
+  // By default the program that people run; `program` is another one that stands in for it.
+  explicit CommandTest(std::string program = "mp/command/mp") : program_(std::move(program)) {}
 
   const files::TempFolder& folder() const { return folder_; }
 
@@ -51,6 +56,7 @@ class CommandTest : public testing::Test {
   std::string NpyType(const std::string& name);
 
  private:
+  const std::string program_;
   files::TempFolder folder_;
 };
 

@@ -13,6 +13,8 @@ namespace mp::command {
 
 class ShardTest : public CommandTest {
  protected:
+  using CommandTest::CommandTest;
+
   // Writes s0.npy, s1.npy, ..., the tensor of i32 cut along `dim` into `sizes` (shape[dim] is not
   // looked at), and returns their names.
   std::vector<std::string> WriteShards(std::vector<int> shape, size_t dim,

@@ -184,11 +184,13 @@ def _toolkit(repository_ctx):
         runtime = state[bool(found and runtime)],
     ))
 
-# Local, so that a new Bazel server looks again.
+# Local, so that a new Bazel server looks again, and whoever sees another toolkit and says so in
+# MP_TOOLKIT (tools/lib.sh).
 cuda_toolkit = repository_rule(
     implementation = _toolkit,
     environ = [
         "CUDA_HOME",
+        "MP_TOOLKIT",
         "NCCL_HOME",
     ],
     local = True,
