@@ -27,9 +27,13 @@ absl::StatusOr<std::vector<int>> ParseGpus(const std::string& text) {
 
 bool IsUsable(const cuda::Info& info, int ranks) {
   const auto count = static_cast<size_t>(ranks);
-  return count <= info.gpus.size() && (count == 1 || !info.nccl.empty()) &&
-         std::all_of(info.gpus.begin(), info.gpus.begin() + ranks,
-                     [](const cuda::Gpu& gpu) { return gpu.usable; });
+  if (count > info.gpus.size()) return false;
+  const auto fits = [&](const cuda::Gpu& gpu) {
+    const bool reaches = std::find(gpu.reaches.begin(), gpu.reaches.begin() + ranks, false) ==
+                         gpu.reaches.begin() + ranks;
+    return gpu.usable && (reaches || !info.nccl.empty());
+  };
+  return std::all_of(info.gpus.begin(), info.gpus.begin() + ranks, fits);
 }
 
 // The GPU of each rank: those of --devices, else the first ones.
@@ -50,8 +54,8 @@ absl::StatusOr<std::vector<int>> ChooseGpus(const cuda::Info& info, const Backen
   }
   if (!gpus.empty()) return gpus;
   if (ranks > count) {
-    return InvalidArgument("--backend=cuda: ", ranks, " ranks and ", there, ": each rank needs one",
-                           kAdvice);
+    return InvalidArgument("--backend=cuda: ", ranks, " ranks and ", there,
+                           ": --devices=0,0,... lets ranks share one", kAdvice);
   }
   gpus.resize(static_cast<size_t>(ranks));
   std::iota(gpus.begin(), gpus.end(), 0);
@@ -71,6 +75,12 @@ absl::StatusOr<Place> OpenCuda(const std::vector<int>& gpus) {
   return place;
 }
 
+absl::StatusOr<Place> OpenHost(int ranks, int threads) {
+  Place place;
+  MP_ASSIGN_OR_RETURN(place.backend, host::NewBackend({.devices = ranks, .threads = threads}));
+  return place;
+}
+
 }  // namespace
 
 void AddBackendFlag(CLI::App& app, const std::string& description, std::string& backend) {
@@ -82,11 +92,12 @@ void AddBackendFlag(CLI::App& app, const std::string& description, std::string& 
 
 void AddBackendFlags(CLI::App& app, BackendFlags& flags) {
   AddBackendFlag(app,
-                 "Where to run: host, cuda (a GPU for each rank), or auto, which is cuda where\n"
-                 "there is a GPU for each rank and it can do the operation, else host",
+                 "Where to run: host, cuda, or auto, which is cuda where there is a GPU for each\n"
+                 "rank, else host",
                  flags.backend);
   app.add_option("--devices", flags.devices,
-                 "With --backend=cuda: the GPU of each rank, like 0,1; the first ones by default")
+                 "With --backend=cuda: the GPU of each rank, like 0,1 or, for ranks that share\n"
+                 "one, 0,0; the first ones by default")
       ->type_name("N,...");
 }
 
@@ -99,12 +110,6 @@ absl::Status CheckBackendFlags(const BackendFlags& flags) {
 }
 
 std::vector<int> GpusOf(const BackendFlags& flags) { return *ParseGpus(flags.devices); }
-
-absl::StatusOr<Place> OpenHost(int ranks, int threads) {
-  Place place;
-  MP_ASSIGN_OR_RETURN(place.backend, host::NewBackend({.devices = ranks, .threads = threads}));
-  return place;
-}
 
 absl::StatusOr<Place> OpenPlace(const BackendFlags& flags, int ranks, int threads) {
   if (flags.backend == "host") return OpenHost(ranks, threads);
@@ -119,9 +124,7 @@ absl::StatusOr<Place> OpenPlace(const BackendFlags& flags, int ranks, int thread
   const cuda::Info info = LookAtCuda();
   if (!IsUsable(info, ranks)) return OpenHost(ranks, threads);
   MP_ASSIGN_OR_RETURN(const std::vector<int> gpus, ChooseGpus(info, flags, ranks));
-  MP_ASSIGN_OR_RETURN(Place place, OpenCuda(gpus));
-  place.is_choice = true;
-  return place;
+  return OpenCuda(gpus);
 }
 
 }  // namespace mp::command

@@ -37,14 +37,11 @@ std::vector<int> GpusOf(const BackendFlags& flags);
 struct Place {
   std::shared_ptr<Backend> backend;
   std::vector<int> devices;
-  // Whether `auto` has taken cuda: what it refuses, the host may do.
-  bool is_choice = false;
 };
 
 // For so many ranks.  `threads` is for the host.  Unsupported, DeviceError: cuda is wanted by name
 // and cannot be had.
 absl::StatusOr<Place> OpenPlace(const BackendFlags& flags, int ranks, int threads);
-absl::StatusOr<Place> OpenHost(int ranks, int threads);
 
 }  // namespace mp::command
 

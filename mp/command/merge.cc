@@ -172,12 +172,8 @@ absl::Status WithAdvice(const absl::Status& status) {
 absl::StatusOr<std::string> RunJob(const std::string& command, const MergeOptions& options,
                                    const Job& job) {
   const auto ranks = static_cast<int>(options.files.size());
-  MP_ASSIGN_OR_RETURN(Place place, OpenPlace(options.backend, ranks, options.threads));
-  absl::Status status = RunOn(place, command, options, job);
-  if (place.is_choice && KindOf(status) == ErrorKind::kUnsupported) {
-    MP_ASSIGN_OR_RETURN(place, OpenHost(ranks, options.threads));
-    status = RunOn(place, command, options, job);
-  }
+  MP_ASSIGN_OR_RETURN(const Place place, OpenPlace(options.backend, ranks, options.threads));
+  const absl::Status status = RunOn(place, command, options, job);
   const std::string name(place.backend->name());
   if (!status.ok()) return name == "host" ? status : WithAdvice(status);
   return name;

@@ -1,6 +1,7 @@
 #include "mp/cuda/backend.h"
 
 #include <cuda_runtime_api.h>
+#include <nccl.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -119,7 +120,8 @@ class CudaBackend final : public Backend {
       return true;
     }
     const bool may = options_.transport == Transport::kAuto && twice == members.size();
-    if (may && !LaunchesBlock()) return true;
+    int version = 0;
+    if (may && !LaunchesBlock() && ncclGetVersion(&version) == ncclSuccess) return true;
     MP_RETURN_IF_ERROR(CheckDirect(members));
     return false;
   }

@@ -24,7 +24,7 @@ namespace mp::cuda {
 
 // What carries reductions.  Gathers go by copies straight into place either way.
 enum class Transport {
-  kAuto,    // by size: kDirect up to direct_bytes and where GPUs are shared, else kNccl
+  kAuto,    // kDirect up to direct_bytes, on shared GPUs and where there is no NCCL; else kNccl
   kNccl,    // NCCL alone
   kDirect,  // mp's own kernels over peer pointers, in rank order: bit by bit what the host gives
 };

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "mp/base/status.h"
+#include "mp/cuda/route.h"
 #include "mp/cuda/status.h"
 
 namespace mp::cuda {
@@ -83,12 +84,9 @@ Info Look() {
 }
 
 std::string RouteBetween(const Info& info, size_t a, size_t b) {
-  const std::string reduces =
-      info.nccl.empty() ? "AllReduce not without NCCL" : "AllReduce by NCCL";
   const bool peers = info.gpus[a].reaches[b] && info.gpus[b].reaches[a];
-  return absl::StrCat(reduces, "; Gather and AllGather by copies ",
-                      peers ? "straight into the peer's memory"
-                            : "that the driver takes through this machine's memory");
+  if (info.nccl.empty() && !peers) return "none: neither NCCL nor access to each other's memory";
+  return Describe({.nccl = !info.nccl.empty(), .direct = peers, .gpus = 2});
 }
 
 }  // namespace mp::cuda

@@ -1,5 +1,5 @@
-// NCCL for programs that start where there is none: the functions of NCCL that mp calls, which look
-// for libnccl.so.2 when the first of them is called.
+// NCCL for programs that start where there is none: the functions of NCCL that mp and its tests
+// call, which look for libnccl.so.2 when the first of them is called.
 //
 // The library is the file that MP_NCCL_LIBRARY names, else the one that the dynamic linker finds.
 // Without it every call answers ncclSystemError, and ncclGetLastError says what was not found.
@@ -29,6 +29,8 @@ namespace {
   X(ncclGroupEnd)             \
   X(ncclAllReduce)            \
   X(ncclReduce)               \
+  X(ncclSend)                 \
+  X(ncclRecv)                 \
   X(ncclRedOpCreatePreMulSum) \
   X(ncclRedOpDestroy)
 
@@ -113,6 +115,16 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) { return Call<&Library::ncclCommAbor
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return Call<&Library::ncclCommGetAsyncError>(comm, error);
+}
+
+ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return Call<&Library::ncclSend>(sendbuff, count, datatype, peer, comm, stream);
+}
+
+ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return Call<&Library::ncclRecv>(recvbuff, count, datatype, peer, comm, stream);
 }
 
 ncclResult_t ncclGroupStart() { return Call<&Library::ncclGroupStart>(); }

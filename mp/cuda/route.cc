@@ -19,7 +19,8 @@ constexpr int64_t kMoreGpus = 64 << 10;
 
 bool IsGather(OpKind kind) { return kind == OpKind::kGather || kind == OpKind::kAllGather; }
 
-std::string Kilobytes(int64_t bytes) {
+std::string Size(int64_t bytes) {
+  if (bytes > 0 && bytes % (1 << 20) == 0) return absl::StrCat(bytes >> 20, " MiB");
   return bytes % 1024 == 0 ? absl::StrCat(bytes / 1024, " KiB") : absl::StrCat(bytes, " bytes");
 }
 
@@ -42,11 +43,17 @@ StepRoute RouteOf(const Descriptor& step, bool aligned, const Reach& reach) {
 }
 
 std::string Describe(const Reach& reach) {
-  if (!reach.direct) return "reductions by NCCL, gathers by peer copies";
-  if (!reach.nccl) return "reductions and gathers by kernels and copies over peer pointers";
-  const int64_t limit = reach.direct_bytes < 0 ? DirectBytes(reach.gpus) : reach.direct_bytes;
-  return absl::StrCat("reductions by kernels over peer pointers up to ", Kilobytes(limit),
-                      ", by NCCL above, gathers by peer copies");
+  constexpr char kAround[] =
+      "AllReduce by NCCL; Gather and AllGather by copies that the driver takes through this "
+      "machine's memory";
+  if (!reach.direct) return kAround;
+  std::string reduces = "kernels over peer pointers";
+  if (reach.nccl) {
+    const int64_t limit = reach.direct_bytes < 0 ? DirectBytes(reach.gpus) : reach.direct_bytes;
+    absl::StrAppend(&reduces, " up to ", Size(limit), ", by NCCL above");
+  }
+  return absl::StrCat("AllReduce by ", reduces,
+                      "; Gather and AllGather by copies straight into the peer's memory");
 }
 
 }  // namespace mp::cuda

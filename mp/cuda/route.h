@@ -40,7 +40,8 @@ inline constexpr int64_t kWholeFoldBytes = 64 << 10;
 // `aligned`: all pointers are multiples of an element, without which NCCL's kernels fault.
 StepRoute RouteOf(const Descriptor& step, bool aligned, const Reach& reach);
 
-// "small reductions (up to 256 KiB) by kernels over peer pointers, others by NCCL; ..."
+// "AllReduce by kernels over peer pointers up to 256 KiB, by NCCL above; Gather and AllGather by
+// copies straight into the peer's memory"
 std::string Describe(const Reach& reach);
 
 }  // namespace mp::cuda

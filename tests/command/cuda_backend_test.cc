@@ -149,12 +149,21 @@ TEST_F(CudaBackendTest, AutoTakesGpusWhereEveryRankHasOne) {
   EXPECT_EQ(BackendOf(Succeeds(With(reduce, {"--backend=host"}), Gpus(2))), "host");
 }
 
-TEST_F(CudaBackendTest, AutoLeavesToTheHostWhatCudaRefuses) {
-  WriteParts(2, 3);
-  const Arguments average = {"reduce", "--op=avg", "--scale=2", "--out=o.npy", "p0.npy", "p1.npy"};
-  Fails(1, "; --backend=host does without GPUs", With(average, {"--backend=cuda"}), Gpus(2));
-  EXPECT_EQ(BackendOf(Succeeds(With(average, {"--json"}), Gpus(2))), "host");
-  EXPECT_THAT(Values<float>(NpyData("o.npy")), ElementsAre(300, 302, 304));
+TEST_F(CudaBackendTest, RanksShareAGpu) {
+  WriteParts(3, 1000);
+  std::vector<float> means(1000);
+  std::iota(means.begin(), means.end(), 200.0F);
+  const Arguments average = {"reduce",  "--backend=cuda", "--op=avg", "--out=o.npy",
+                             "--force", "p0.npy",         "p1.npy",   "p2.npy"};
+  for (const char* devices : {"--devices=0,0,0", "--devices=1,0,1"}) {
+    Succeeds(With(average, {devices}), Gpus(2));
+    EXPECT_EQ(Values<float>(NpyData("o.npy")), means);
+  }
+  const auto shards = WriteShards({0, 5}, 0, {2, 1, 4});
+  Succeeds(
+      With({"gather", "--backend=cuda", "--devices=0,0,0", "--dim=0", "--out=full.npy"}, shards),
+      Gpus(1));
+  ExpectWhole("full.npy");
 }
 
 TEST_F(CudaBackendTest, WhatIsMissing) {
@@ -162,8 +171,9 @@ TEST_F(CudaBackendTest, WhatIsMissing) {
   const Arguments reduce = {"reduce", "--backend=cuda", "--out=o.npy", "p0.npy", "p1.npy"};
   Fails(1, "--backend=cuda: no NVIDIA driver; --backend=host works everywhere", reduce);
   Fails(1, "--backend=cuda: cudaGetDeviceCount(&count): cudaErrorNoDevice", reduce, Gpus(0));
-  Fails(1, "--backend=cuda: 2 ranks and 1 GPU: each rank needs one; --backend=host", reduce,
-        Gpus(1));
+  Fails(1,
+        "--backend=cuda: 2 ranks and 1 GPU: --devices=0,0,... lets ranks share one; --backend=host",
+        reduce, Gpus(1));
   Fails(1, "--backend=cuda: no NVIDIA driver", With(reduce, {"--devices=0,1"}));
 }
 
@@ -179,12 +189,15 @@ TEST_F(CudaBackendTest, Info) {
                        "       0    - yes yes\n"
                        "       1  yes   - yes\n"
                        "       2  yes yes   -\n"
-                       "  route   0 and 1: AllReduce by NCCL; Gather and AllGather by copies "
-                       "straight into the peer's memory\n"
-                       "  route   0 and 2: AllReduce by NCCL; Gather and AllGather by copies "
-                       "straight into the peer's memory\n"
-                       "  route   1 and 2: AllReduce by NCCL; Gather and AllGather by copies "
-                       "straight into the peer's memory\n"));
+                       "  route   0 and 1: AllReduce by kernels over peer pointers up to 1 MiB, "
+                       "by NCCL above; Gather and AllGather by copies straight into the peer's "
+                       "memory\n"
+                       "  route   0 and 2: AllReduce by kernels over peer pointers up to 1 MiB, "
+                       "by NCCL above; Gather and AllGather by copies straight into the peer's "
+                       "memory\n"
+                       "  route   1 and 2: AllReduce by kernels over peer pointers up to 1 MiB, "
+                       "by NCCL above; Gather and AllGather by copies straight into the peer's "
+                       "memory\n"));
   EXPECT_THAT(Succeeds({"info"}, Gpus(1)).out,
               EndsWith("  gpu 0   Fake GPU, compute capability 9.0, 81920 MiB\n"));
   EXPECT_THAT(Succeeds({"info"}).out, EndsWith("cuda      runtime 13.0, driver none\n"

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nccl.h>
 
 #include <cstdlib>
 #include <memory>
@@ -56,6 +57,24 @@ TEST_F(BackendTest, RanksThatShareAGpuGoWithoutNccl) {
   EXPECT_EQ(machine_.calls("ncclCommInitAll"), 0);
   EXPECT_OK(TryWorld({.devices = {0, 1}}));
   EXPECT_EQ(machine_.calls("ncclCommInitAll"), 1);
+}
+
+TEST_F(BackendTest, WithoutNcclItGoesWithout) {
+  machine_.FailCallsFrom("ncclGetVersion", 1, ncclSystemError);
+  EXPECT_OK(TryWorld({.devices = {0, 1}}));
+  EXPECT_EQ(machine_.calls("ncclCommInitAll"), 0);
+}
+
+// Ranks without NCCL need each other's memory.
+TEST(Backend, SaysWhichGpuDoesNotReachWhich) {
+  fake::Machine machine({.devices = 3, .no_access = {{0, 2}, {2, 0}, {1, 2}, {2, 1}}});
+  EXPECT_THAT(TryWorld({.devices = {0, 1, 2}, .transport = Transport::kDirect}),
+              KindIs(ErrorKind::kInvalidArgument,
+                     AllOf(HasSubstr("cuda 0"), HasSubstr("memory of cuda 2"))));
+  EXPECT_THAT(TryWorld({.devices = {2, 0, 2}}), KindIs(ErrorKind::kInvalidArgument));
+  EXPECT_OK(TryWorld({.devices = {0, 1, 0}}));
+  EXPECT_OK(TryWorld({.devices = {0, 1, 2}}));
+  EXPECT_EQ(machine.Verdict(), "");
 }
 
 TEST_F(BackendTest, TooManyRanksForOneKernelAreRefused) {

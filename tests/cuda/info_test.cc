@@ -65,7 +65,8 @@ TEST(Info, Routes) {
                      {.reaches = {true, true, true}}},
             .nccl = "2.18.3"};
   constexpr char kStraight[] =
-      "AllReduce by NCCL; Gather and AllGather by copies straight into the peer's memory";
+      "AllReduce by kernels over peer pointers up to 1 MiB, by NCCL above; Gather and AllGather "
+      "by copies straight into the peer's memory";
   constexpr char kAround[] =
       "AllReduce by NCCL; Gather and AllGather by copies that the driver takes through this "
       "machine's memory";
@@ -75,8 +76,9 @@ TEST(Info, Routes) {
   EXPECT_EQ(RouteBetween(info, 2, 0), kAround);
   info.nccl = "";
   EXPECT_EQ(RouteBetween(info, 0, 1),
-            "AllReduce not without NCCL; Gather and AllGather by copies straight into the peer's "
-            "memory");
+            "AllReduce by kernels over peer pointers; Gather and AllGather by copies straight into "
+            "the peer's memory");
+  EXPECT_EQ(RouteBetween(info, 0, 2), "none: neither NCCL nor access to each other's memory");
 }
 
 }  // namespace

@@ -64,6 +64,10 @@ void ExpectForwarded() {
          "AllReduce 0x6 0x7 1099511627777 3 2 0xc0 0x50");
   expect(ncclReduce(At<void*>(0x6), At<void*>(0x7), kCount, type, op, 9, comm, stream), 109,
          "Reduce 0x6 0x7 1099511627777 3 2 9 0xc0 0x50");
+  expect(ncclSend(At<void*>(0x6), kCount, type, 4, comm, stream), 112,
+         "Send 0x6 1099511627777 3 4 0xc0 0x50");
+  expect(ncclRecv(At<void*>(0x7), kCount, type, 5, comm, stream), 113,
+         "Recv 0x7 1099511627777 3 5 0xc0 0x50");
   expect(ncclRedOpCreatePreMulSum(At<ncclRedOp_t*>(0x8), At<void*>(0x9), type,
                                   ncclScalarHostImmediate, comm),
          110, "RedOpCreatePreMulSum 0x8 0x9 3 1 0xc0");

@@ -68,6 +68,16 @@ ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType
   return Note(109, "Reduce %p %p %zu %d %d %d %p %p", send, recv, count, type, op, root,
               static_cast<void*>(comm), static_cast<void*>(stream));
 }
+ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return Note(112, "Send %p %zu %d %d %p %p", send, count, type, peer, static_cast<void*>(comm),
+              static_cast<void*>(stream));
+}
+ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return Note(113, "Recv %p %zu %d %d %p %p", recv, count, type, peer, static_cast<void*>(comm),
+              static_cast<void*>(stream));
+}
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
                                       ncclScalarResidence_t residence, ncclComm_t comm) {
   return Note(110, "RedOpCreatePreMulSum %p %p %d %d %p", static_cast<void*>(op), scalar, type,

@@ -78,8 +78,8 @@ TEST(DirectBytes, IsLessTheMoreGpusThereAre) {
 
 TEST(Describe, SaysWhatIsUsed) {
   EXPECT_THAT(Describe(kBoth), HasSubstr("up to 256 KiB"));
-  EXPECT_THAT(Describe(kNcclAlone), HasSubstr("reductions by NCCL"));
-  EXPECT_THAT(Describe(kDirectAlone), HasSubstr("over peer pointers"));
+  EXPECT_THAT(Describe(kNcclAlone), HasSubstr("AllReduce by NCCL"));
+  EXPECT_THAT(Describe(kDirectAlone), HasSubstr("by kernels over peer pointers; Gather"));
   Reach reach = kBoth;
   reach.direct_bytes = 100;
   EXPECT_THAT(Describe(reach), HasSubstr("up to 100 bytes"));

@@ -324,6 +324,14 @@ const char* ncclGetErrorString(ncclResult_t result) {
   }
 }
 
+ncclResult_t ncclGetVersion(int* version) {
+  *version = 22809;
+  Core* core = Core::Current();
+  if (core == nullptr) return ncclSuccess;
+  std::unique_lock<std::mutex> lock(core->mutex);
+  return static_cast<ncclResult_t>(core->CountCall("ncclGetVersion", lock).result);
+}
+
 const char* ncclGetLastError(ncclComm_t) { return mp::fake::last_error.c_str(); }
 
 // Communicators ----------------------------------------------------------------------------------
