@@ -96,6 +96,11 @@ absl::StatusOr<std::unique_ptr<mp::Stream>> Device::DoNewStream() {
   return Stream::Create(ordinal_, clock_);
 }
 
+absl::StatusOr<std::unique_ptr<mp::Stream>> Device::Wrap(cudaStream_t stream) {
+  sync::MutexLock lock(launch_);
+  return Stream::Wrap(ordinal_, clock_, stream);
+}
+
 absl::Status Device::DoBindThisThread() { return MP_CUDA(cudaSetDevice(ordinal_)); }
 
 }  // namespace mp::cuda

@@ -30,6 +30,8 @@ class Device final : public mp::Device {
   ~Device() override;
 
   int ordinal() const { return ordinal_; }
+  sync::Mutex& launch() { return launch_; }
+  absl::StatusOr<std::unique_ptr<mp::Stream>> Wrap(cudaStream_t stream);
 
   // Once, before anything else.  `others`: the Devices that are open already.
   absl::Status Open(const std::vector<std::unique_ptr<Device>>& others);

@@ -69,33 +69,58 @@ class Pauses {
 
 }  // namespace
 
-Stream::Stream(int ordinal, sync::Clock& clock, cudaStream_t handle)
+Stream::Stream(int ordinal, sync::Clock& clock, cudaStream_t handle, Owner owner)
     : ordinal_(ordinal),
       id_(next_id.fetch_add(1, sync::kRelaxed)),
       clock_(clock),
-      handle_(handle) {}
+      handle_(handle),
+      owner_(owner) {}
+
+absl::Status Stream::MakeEvents(int count) {
+  for (int i = 0; i < count; ++i) {
+    MP_ASSIGN_OR_RETURN(const cudaEvent_t event, NewEvent(ordinal_));
+    free_.push_back(event);
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Stream>> Stream::Create(int ordinal, sync::Clock& clock) {
   CurrentDevice current(ordinal);
   MP_RETURN_IF_ERROR(current.status());
   cudaStream_t handle = nullptr;
   MP_RETURN_IF_ERROR(MP_CUDA(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking)));
-  std::unique_ptr<Stream> stream(new Stream(ordinal, clock, handle));
-  for (int i = 0; i < kFirstEvents; ++i) {
-    MP_ASSIGN_OR_RETURN(const cudaEvent_t event, NewEvent(ordinal));
-    stream->free_.push_back(event);
+  std::unique_ptr<Stream> stream(new Stream(ordinal, clock, handle, Owner::kSelf));
+  MP_RETURN_IF_ERROR(stream->MakeEvents(kFirstEvents));
+  return stream;
+}
+
+absl::StatusOr<std::unique_ptr<Stream>> Stream::Wrap(int ordinal, sync::Clock& clock,
+                                                     cudaStream_t handle) {
+  CurrentDevice current(ordinal);
+  MP_RETURN_IF_ERROR(current.status());
+  // A null handle is the legacy default stream, which has a name as well.
+  if (handle == nullptr) handle = cudaStreamLegacy;
+  std::unique_ptr<Stream> stream(new Stream(ordinal, clock, handle, Owner::kCaller));
+  MP_RETURN_IF_ERROR(stream->MakeEvents(1));
+  const cudaError_t recorded = cudaEventRecord(stream->free_[0], handle);
+  if (recorded == cudaErrorInvalidResourceHandle) {
+    cudaGetLastError();
+    return InvalidArgument("WrapStream: the stream is not of cuda ", ordinal);
   }
+  MP_RETURN_IF_ERROR(ToStatus(recorded, "cudaEventRecord in a stream to be wrapped"));
   return stream;
 }
 
 Stream::~Stream() {
-  set_watch(nullptr);  // what is queued has been issued, and the caller may hold the World's lock
-  static_cast<void>(DoBlock(DoRecord().position, absl::InfiniteDuration()));
+  if (owner_ == Owner::kSelf) {
+    set_watch(nullptr);  // what is queued has been issued, and the caller may hold the World's lock
+    static_cast<void>(DoBlock(DoRecord().position, absl::InfiniteDuration()));
+  }
   for (const Mark& mark : marks_) {
     if (mark.event != nullptr) cudaEventDestroy(mark.event);
   }
   for (const cudaEvent_t event : free_) cudaEventDestroy(event);
-  cudaStreamDestroy(handle_);
+  if (owner_ == Owner::kSelf) cudaStreamDestroy(handle_);
 }
 
 // --- marks ---------------------------------------------------------------------------------------

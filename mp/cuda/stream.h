@@ -35,6 +35,9 @@ class Stream final : public mp::Stream {
  public:
   // `ordinal` is CUDA's own number of the device.  `clock` outlives the stream.
   static absl::StatusOr<std::unique_ptr<Stream>> Create(int ordinal, sync::Clock& clock);
+  // Around a stream of somebody else's.  InvalidArgument: it is not of this device.
+  static absl::StatusOr<std::unique_ptr<Stream>> Wrap(int ordinal, sync::Clock& clock,
+                                                      cudaStream_t handle);
   ~Stream() override;
 
   // Every mp::Stream of a CUDA backend is one of these.
@@ -58,7 +61,9 @@ class Stream final : public mp::Stream {
     bool wanted = false;  // somebody knows its number
   };
 
-  Stream(int ordinal, sync::Clock& clock, cudaStream_t handle);
+  enum class Owner : uint8_t { kSelf, kCaller };
+  Stream(int ordinal, sync::Clock& clock, cudaStream_t handle, Owner owner);
+  absl::Status MakeEvents(int count);
 
   absl::Status DoLaunch(Kernel kernel) override;
   absl::Status DoCopy(const TensorView& source, const TensorView& target) override;
@@ -87,6 +92,7 @@ class Stream final : public mp::Stream {
   const uint64_t id_;
   sync::Clock& clock_;
   const cudaStream_t handle_;
+  const Owner owner_;
 
   sync::Mutex mutex_;
   sync::Atomic<uint64_t> passed_{0};  // written under mutex_
