@@ -2,19 +2,21 @@
 // files run over the fakes and, linked with the real libraries, on a machine with GPUs.  A fake
 // that answers differently from hardware would show there.
 //
-// Nothing in them breaks a device for the process.  Tests of two devices are skipped where there is
-// one, all of them where there is none.
+// Nothing in them breaks a device for the process.  Tests of two devices are left out where there
+// is one, all of them where there is none.
 #ifndef MP_TESTS_CUDA_FIDELITY_H_
 #define MP_TESTS_CUDA_FIDELITY_H_
 
 #include <cuda_runtime_api.h>
 
-#include <atomic>
 #include <cstddef>
-#include <thread>
+#include <cstdio>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "mp/base/sync.h"
 
 namespace mp::cuda {
 
@@ -69,35 +71,40 @@ struct OnDevice {
   int* data = nullptr;
 };
 
+inline void OnAnotherThread(std::function<void()> body) {
+  sync::Thread::Start("other", std::move(body))->Join();
+}
+
 // Holds a stream up until it is opened.
 class Gate {
  public:
   explicit Gate(cudaStream_t stream) {
     EXPECT_EQ(cudaLaunchHostFunc(stream, Wait, &open_), cudaSuccess);
   }
-  void Open() { open_ = true; }
+  void Open() { open_.store(true, sync::kRelease); }
 
  private:
   static void Wait(void* open) {
-    while (!*static_cast<std::atomic<bool>*>(open)) std::this_thread::yield();
+    while (!static_cast<sync::Atomic<bool>*>(open)->load(sync::kAcquire)) sync::Yield();
   }
-  std::atomic<bool> open_{false};
+  sync::Atomic<bool> open_{false};
 };
 
-class FidelityTest : public ::testing::Test {
+// The number of devices that a test needs where there are so many, else nothing; says so.
+inline std::vector<int> Needs(int devices) {
+  const int count = DeviceCount();
+  if (count >= devices) return {devices};
+  std::printf("left out: tests of %d devices, of which there are %d\n", devices, count);
+  return {};
+}
+
+// With device 0 current.
+class FidelityTest : public ::testing::TestWithParam<int> {
  protected:
-  void SetUp() override {
-    if (DeviceCount() < 1) GTEST_SKIP() << "there is no device";
-    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
-  }
+  void SetUp() override { EXPECT_EQ(cudaSetDevice(0), cudaSuccess); }
 };
 
-class PairFidelityTest : public FidelityTest {
- protected:
-  void SetUp() override {
-    if (DeviceCount() < 2) GTEST_SKIP() << "there are not two devices";
-  }
-};
+class PairFidelityTest : public FidelityTest {};
 
 inline cudaGraphExec_t Instantiate(cudaStream_t stream) {
   cudaGraph_t graph = nullptr;

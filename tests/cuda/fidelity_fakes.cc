@@ -12,7 +12,6 @@ class FakeMachine final : public ::testing::Environment {
  public:
   ~FakeMachine() override = default;
 
-  void SetUp() override { machine_ = std::make_unique<fake::Machine>(fake::Options{.devices = 2}); }
   void TearDown() override {
     const fake::Live live = machine_->live();
     EXPECT_EQ(live.streams + live.events + live.allocations + live.communicators, 0);
@@ -28,7 +27,9 @@ class FakeMachine final : public ::testing::Environment {
   }
 
  private:
-  std::unique_ptr<fake::Machine> machine_;
+  // There before the tests are listed, which depends on the devices.
+  std::unique_ptr<fake::Machine> machine_ =
+      std::make_unique<fake::Machine>(fake::Options{.devices = 2});
 };
 
 const auto* const kMachine = ::testing::AddGlobalTestEnvironment(new FakeMachine);

@@ -15,7 +15,7 @@ ncclResult_t Sum(int* data, size_t count, ncclComm_t comm, cudaStream_t stream) 
   return ncclAllReduce(data, data, count, ncclInt32, ncclSum, comm, stream);
 }
 
-TEST_F(FidelityTest, ACommunicatorOfOneRank) {
+TEST_P(FidelityTest, ACommunicatorOfOneRank) {
   OnDevice on(0);
   ncclComm_t comm = nullptr;
   const int device = 0;
@@ -37,7 +37,7 @@ TEST_F(FidelityTest, ACommunicatorOfOneRank) {
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
-TEST_F(FidelityTest, ACollectiveInAGraph) {
+TEST_P(FidelityTest, ACollectiveInAGraph) {
   OnDevice on(0);
   ncclComm_t comm = nullptr;
   const int device = 0;
@@ -59,14 +59,14 @@ TEST_F(FidelityTest, ACollectiveInAGraph) {
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
-TEST_F(FidelityTest, DevicesOfACommunicatorDiffer) {
+TEST_P(FidelityTest, DevicesOfACommunicatorDiffer) {
   ncclComm_t comms[2] = {};
   const int devices[] = {0, 0};
   EXPECT_EQ(ncclCommInitAll(comms, 2, devices), ncclInvalidUsage);
 }
 
 // Made and reduced with in one group.
-TEST_F(PairFidelityTest, AGroupDoesNotMixWhatItMakesWithCollectives) {
+TEST_P(PairFidelityTest, AGroupDoesNotMixWhatItMakesWithCollectives) {
   OnDevice a(0), b(1);
   ncclComm_t comms[2] = {};
   const int devices[] = {0, 1};
@@ -84,7 +84,7 @@ TEST_F(PairFidelityTest, AGroupDoesNotMixWhatItMakesWithCollectives) {
   for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
 }
 
-TEST_F(PairFidelityTest, AGroupStartsAllRanksAtItsEnd) {
+TEST_P(PairFidelityTest, AGroupStartsAllRanksAtItsEnd) {
   OnDevice a(0), b(1);
   ncclComm_t comms[2] = {};
   const int devices[] = {0, 1};

@@ -3,7 +3,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -15,9 +14,12 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 
+INSTANTIATE_TEST_SUITE_P(Devices, FidelityTest, ::testing::ValuesIn(Needs(1)));
+INSTANTIATE_TEST_SUITE_P(Devices, PairFidelityTest, ::testing::ValuesIn(Needs(2)));
+
 // Streams and events ------------------------------------------------------------------------------
 
-TEST_F(FidelityTest, AnEventIsReadyOnceItsStreamHasComeToIt) {
+TEST_P(FidelityTest, AnEventIsReadyOnceItsStreamHasComeToIt) {
   OnDevice on(0);
   EXPECT_EQ(cudaEventQuery(on.event), cudaSuccess) << "never recorded";
   Gate gate(on.stream);
@@ -32,7 +34,7 @@ TEST_F(FidelityTest, AnEventIsReadyOnceItsStreamHasComeToIt) {
 }
 
 // The stream that waits goes on while the second record is still held up.
-TEST_F(FidelityTest, AWaitKeepsTheRecordThatItFound) {
+TEST_P(FidelityTest, AWaitKeepsTheRecordThatItFound) {
   OnDevice a(0), b(0);
   EXPECT_EQ(cudaEventRecord(a.event, a.stream), cudaSuccess);
   Gate first(b.stream);
@@ -47,7 +49,7 @@ TEST_F(FidelityTest, AWaitKeepsTheRecordThatItFound) {
   EXPECT_EQ(cudaEventSynchronize(a.event), cudaSuccess);
 }
 
-TEST_F(FidelityTest, AWaitHoldsTheOtherStream) {
+TEST_P(FidelityTest, AWaitHoldsTheOtherStream) {
   OnDevice a(0), b(0);
   a.Write({7, 8});
   Gate gate(a.stream);
@@ -63,7 +65,7 @@ TEST_F(FidelityTest, AWaitHoldsTheOtherStream) {
   EXPECT_THAT(b.Read(3), ElementsAre(7, 8, -1));
 }
 
-TEST_F(FidelityTest, DestroyedWithWorkQueued) {
+TEST_P(FidelityTest, DestroyedWithWorkQueued) {
   OnDevice on(0);
   cudaStream_t stream = nullptr;
   EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
@@ -77,9 +79,9 @@ TEST_F(FidelityTest, DestroyedWithWorkQueued) {
 
 // Devices and errors ------------------------------------------------------------------------------
 
-TEST_F(FidelityTest, ErrorsThatAreNotStickyAreAThreadsOwnAndGoOnceTheyAreSeen) {
+TEST_P(FidelityTest, ErrorsThatAreNotStickyAreAThreadsOwnAndGoOnceTheyAreSeen) {
   EXPECT_EQ(cudaSetDevice(DeviceCount()), cudaErrorInvalidDevice);
-  std::thread([] { EXPECT_EQ(cudaGetLastError(), cudaSuccess); }).join();
+  OnAnotherThread([] { EXPECT_EQ(cudaGetLastError(), cudaSuccess); });
   EXPECT_EQ(cudaPeekAtLastError(), cudaErrorInvalidDevice);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidDevice);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
@@ -88,7 +90,7 @@ TEST_F(FidelityTest, ErrorsThatAreNotStickyAreAThreadsOwnAndGoOnceTheyAreSeen) {
   EXPECT_EQ(device, 0) << "what fails does nothing";
 }
 
-TEST_F(FidelityTest, APointerTellsItsDevice) {
+TEST_P(FidelityTest, APointerTellsItsDevice) {
   OnDevice on(0);
   cudaPointerAttributes found{};
   EXPECT_EQ(cudaPointerGetAttributes(&found, on.data + 5), cudaSuccess);
@@ -98,17 +100,17 @@ TEST_F(FidelityTest, APointerTellsItsDevice) {
   EXPECT_EQ(found.type, cudaMemoryTypeUnregistered);
 }
 
-TEST_F(PairFidelityTest, EachThreadHasItsOwnCurrentDevice) {
+TEST_P(PairFidelityTest, EachThreadHasItsOwnCurrentDevice) {
   EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
   int device = -1;
-  std::thread([&device] { EXPECT_EQ(cudaGetDevice(&device), cudaSuccess); }).join();
+  OnAnotherThread([&device] { EXPECT_EQ(cudaGetDevice(&device), cudaSuccess); });
   EXPECT_EQ(device, 0);
   EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
   EXPECT_EQ(device, 1);
   EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
 }
 
-TEST_F(PairFidelityTest, EventsAreRecordedOnTheirDeviceAndWaitedForOnAny) {
+TEST_P(PairFidelityTest, EventsAreRecordedOnTheirDeviceAndWaitedForOnAny) {
   OnDevice a(0), b(1);
   a.Write({3, 4});
   Gate gate(a.stream);
@@ -122,7 +124,7 @@ TEST_F(PairFidelityTest, EventsAreRecordedOnTheirDeviceAndWaitedForOnAny) {
   EXPECT_THAT(b.Read(3), ElementsAre(3, 4, -1));
 }
 
-TEST_F(PairFidelityTest, AccessIsEnabledOnce) {
+TEST_P(PairFidelityTest, AccessIsEnabledOnce) {
   int can = 0;
   EXPECT_EQ(cudaDeviceCanAccessPeer(&can, 0, 0), cudaSuccess);
   EXPECT_EQ(can, 0) << "a device is no peer of its own";
@@ -142,7 +144,7 @@ TEST_F(PairFidelityTest, AccessIsEnabledOnce) {
 // Copies ------------------------------------------------------------------------------------------
 
 // Blocks of rows, from a pitch of 3 to one of 8 elements; what lies between stays.
-TEST_F(FidelityTest, StridedCopies) {
+TEST_P(FidelityTest, StridedCopies) {
   OnDevice from(0), to(0);
   std::vector<int> values(24);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int>(i);
@@ -178,7 +180,7 @@ TEST_F(FidelityTest, StridedCopies) {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_F(FidelityTest, PageableHostMemoryIsTakenAtTheCall) {
+TEST_P(FidelityTest, PageableHostMemoryIsTakenAtTheCall) {
   OnDevice on(0);
   EXPECT_EQ(cudaStreamSynchronize(on.stream), cudaSuccess);
   int value = 5;
@@ -191,7 +193,7 @@ TEST_F(FidelityTest, PageableHostMemoryIsTakenAtTheCall) {
 // Capture and graphs ------------------------------------------------------------------------------
 
 // a: shift; fork to b; both copy; join; and again with other memory.
-TEST_F(FidelityTest, AGraphRunsOnWhatItsMemoryHolds) {
+TEST_P(FidelityTest, AGraphRunsOnWhatItsMemoryHolds) {
   OnDevice a(0), b(0);
   EXPECT_EQ(cudaStreamSynchronize(b.stream), cudaSuccess);
   EXPECT_EQ(cudaStreamSynchronize(a.stream), cudaSuccess);
@@ -234,7 +236,7 @@ void ExpectSpoilt(OnDevice& on, Function wrong, cudaError_t expected) {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_F(FidelityTest, WhatSpoilsACapture) {
+TEST_P(FidelityTest, WhatSpoilsACapture) {
   OnDevice on(0), outside(0);
   EXPECT_EQ(cudaStreamSynchronize(on.stream), cudaSuccess);
   EXPECT_EQ(cudaEventRecord(outside.event, outside.stream), cudaSuccess);
@@ -251,7 +253,7 @@ TEST_F(FidelityTest, WhatSpoilsACapture) {
       cudaErrorStreamCaptureIsolation);
 }
 
-TEST_F(FidelityTest, ACaptureEndsJoinedOnItsThreadAndStream) {
+TEST_P(FidelityTest, ACaptureEndsJoinedOnItsThreadAndStream) {
   OnDevice a(0), b(0);
   EXPECT_EQ(cudaStreamSynchronize(b.stream), cudaSuccess);
   EXPECT_EQ(cudaStreamSynchronize(a.stream), cudaSuccess);
@@ -260,16 +262,16 @@ TEST_F(FidelityTest, ACaptureEndsJoinedOnItsThreadAndStream) {
   EXPECT_EQ(cudaStreamWaitEvent(b.stream, a.event, 0), cudaSuccess);
   EXPECT_EQ(cudaMemcpyAsync(b.data, a.data, 4, cudaMemcpyDeviceToDevice, b.stream), cudaSuccess);
   cudaGraph_t graph = nullptr;
-  std::thread([&] {
+  OnAnotherThread([&] {
     EXPECT_EQ(cudaStreamEndCapture(a.stream, &graph), cudaErrorStreamCaptureWrongThread);
-  }).join();
+  });
   EXPECT_EQ(cudaStreamEndCapture(a.stream, &graph), cudaErrorStreamCaptureUnjoined);
   EXPECT_EQ(graph, nullptr);
   static_cast<void>(cudaGetLastError());
 }
 
 // Other threads are not held up by a thread-local capture, nor is who makes calls relaxed.
-TEST_F(FidelityTest, ACaptureLetsOthersWork) {
+TEST_P(FidelityTest, ACaptureLetsOthersWork) {
   OnDevice on(0), other(0);
   EXPECT_EQ(cudaStreamSynchronize(on.stream), cudaSuccess);
   EXPECT_EQ(cudaEventRecord(other.event, other.stream), cudaSuccess);
@@ -280,7 +282,7 @@ TEST_F(FidelityTest, ACaptureLetsOthersWork) {
     EXPECT_EQ(cudaMalloc(&more, 4), cudaSuccess);
     EXPECT_EQ(cudaFree(more), cudaSuccess);
   };
-  std::thread(work).join();
+  OnAnotherThread(work);
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   EXPECT_EQ(cudaThreadExchangeStreamCaptureMode(&mode), cudaSuccess);
   EXPECT_EQ(mode, cudaStreamCaptureModeGlobal);
@@ -292,7 +294,7 @@ TEST_F(FidelityTest, ACaptureLetsOthersWork) {
 
 // Pools -------------------------------------------------------------------------------------------
 
-TEST_F(FidelityTest, APoolsMemoryIsItsDevicesAlone) {
+TEST_P(FidelityTest, APoolsMemoryIsItsDevicesAlone) {
   OnDevice on(0);
   cudaMemPool_t pool = nullptr;
   EXPECT_EQ(cudaDeviceGetDefaultMemPool(&pool, 0), cudaSuccess);

@@ -357,6 +357,9 @@ bool Machine::busy(int device) const {
 
 void Machine::FailCall(const std::string& name, int64_t i, int result) {
   std::lock_guard<std::mutex> lock(core_->mutex);
+  std::erase_if(core_->knobs, [&name](const auto& it) {
+    return it.first == name && it.second.kind == Knob::Kind::kFail;
+  });
   core_->knobs.insert({name, {Knob::Kind::kFail, core_->calls[name] + i, result}});
 }
 

@@ -74,6 +74,7 @@ class Machine {
   std::map<std::string, int64_t> calls() const;
   // Lets the i-th call of the function from now on, counted from 1, answer `result` and do nothing;
   // an ncclGroupEnd launches some of its ranks before.  The error is not sticky.
+  // Replaces what it was told of this function before.
   void FailCall(const std::string& name, int64_t i, int result);
   // The same for that call and all that follow.
   void FailCallsFrom(const std::string& name, int64_t i, int result);
