@@ -37,6 +37,7 @@ class Fiber {
   static void Main(unsigned high, unsigned low);
 
   static constexpr size_t kStackBytes = size_t{64} << 10;
+  static constexpr int kStartsOfAShadow = 1000;
 
   const std::unique_ptr<char[]> stack_;
   std::function<void()> run_;
@@ -48,6 +49,7 @@ class Fiber {
   void* shadow_outside_ = nullptr;
   const void* outside_stack_ = nullptr;
   size_t outside_bytes_ = 0;
+  int starts_ = 0;
 };
 
 }  // namespace mp::fake
