@@ -301,6 +301,7 @@ TEST_P(GraphTest, ALaunchAfterTheCommunicatorIsFound) {
   EXPECT_EQ(cudaGraphLaunch(ranks.execs[0], ranks.streams[0]), cudaSuccess);
   EXPECT_EQ(cudaStreamSynchronize(ranks.streams[0]), cudaSuccess);
   EXPECT_THAT(machine.findings(), ElementsAre(HasSubstr("AllReduce in a graph: communicator")));
+  for (cudaGraphExec_t exec : ranks.execs) EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
 }
 
 TEST(GraphHang, ARankThatNeverLaunchesItsGraphIsFound) {
