@@ -100,6 +100,7 @@ class CudaBackend final : public Backend {
     const CudaCommunicator::Limits limits = {
         .direct = options_.transport != Transport::kNccl,
         .direct_bytes = options_.direct_bytes.value_or(-1),
+        .workspace_bytes = options_.workspace_bytes,
     };
     return CudaCommunicator::Create(std::move(clique), std::move(ranks), limits);
   }
@@ -179,6 +180,9 @@ absl::StatusOr<std::vector<int>> Ordinals(const Options& options) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Backend>> NewBackend(const Options& options) {
+  if (options.workspace_bytes < 1) {
+    return InvalidArgument("workspace_bytes ", options.workspace_bytes, ": must be positive");
+  }
   MP_ASSIGN_OR_RETURN(const std::vector<int> ordinals, Ordinals(options));
   auto backend = std::make_shared<CudaBackend>(
       options, options.clock != nullptr ? *options.clock : sync::Clock::Steady());

@@ -36,6 +36,9 @@ struct Options {
   // Reductions of up to so many bytes go direct with kAuto, where the GPUs reach each other's
   // memory; by default as mp/cuda/route.cc has it.
   std::optional<int64_t> direct_bytes;
+  // What each Region takes of each of its GPUs where they do not reach each other's memory, for
+  // gathers on their way; larger ones go in pieces.  At least 1.
+  int64_t workspace_bytes = int64_t{8} << 20;
   // The time that deadlines are measured in; null for the machine's steady clock.  Outlives the
   // Backend.
   sync::Clock* clock = nullptr;

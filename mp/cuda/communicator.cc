@@ -11,6 +11,7 @@
 #include "mp/base/status.h"
 #include "mp/base/sync.h"
 #include "mp/cuda/current_device.h"
+#include "mp/cuda/gather.h"
 #include "mp/cuda/kernels/fold.h"
 #include "mp/cuda/reduction.h"
 #include "mp/cuda/status.h"
@@ -72,7 +73,8 @@ CudaCommunicator::CudaCommunicator(std::shared_ptr<Clique> clique, std::vector<i
       direct_(DevicesOf(*clique_, ranks_)),
       edges_(ranks_.size(), nullptr) {
   reach_.nccl = clique_->uses_nccl();
-  reach_.direct = limits.direct && direct_.reaches_all() && size() <= size_t{kMostRanks};
+  reach_.peers = direct_.reaches_all();
+  reach_.direct = limits.direct && reach_.peers && size() <= size_t{kMostRanks};
   reach_.gpus = direct_.gpus();
   reach_.direct_bytes = limits.direct_bytes;
 }
@@ -88,6 +90,16 @@ absl::StatusOr<std::unique_ptr<Communicator>> CudaCommunicator::Create(
 absl::Status CudaCommunicator::Open() {
   MP_ASSIGN_OR_RETURN(comms_, clique_->Split(ranks_));
   sync::MutexLock lock(clique_->launch());
+  if (reach_.nccl && !reach_.peers) {
+    std::vector<Device*> devices;
+    for (size_t peer = 0; peer < size(); ++peer) devices.push_back(&device(peer));
+    absl::StatusOr<std::unique_ptr<Relay>> relay =
+        Relay::Create(std::move(devices), *comms_, static_cast<size_t>(limits_.workspace_bytes));
+    // Some ranks may have been launched then.
+    if (!relay.ok()) clique_->SetBroken(relay.status());
+    MP_RETURN_IF_ERROR(relay.status());
+    relay_ = *std::move(relay);
+  }
   for (size_t peer = 0; peer < size(); ++peer) {
     CurrentDevice current(device(peer).ordinal());
     MP_RETURN_IF_ERROR(current.status());
@@ -98,6 +110,7 @@ absl::Status CudaCommunicator::Open() {
 
 CudaCommunicator::~CudaCommunicator() {
   sync::MutexLock lock(clique_->launch());
+  relay_.reset();
   for (const cudaEvent_t edge : edges_) {
     if (edge != nullptr) cudaEventDestroy(edge);
   }
@@ -222,7 +235,7 @@ absl::Status CudaCommunicator::EnqueueSteps(const Operation& operation) {
     MP_RETURN_IF_ERROR(status);
   }
   if (!meets) return absl::OkStatus();
-  const absl::Status status = EnqueueDirect(operation);
+  const absl::Status status = EnqueueRest(operation);
   // Nobody is ordered behind what has been enqueued, and whoever is told may free the memory.
   for (size_t peer = 0; !status.ok() && peer < size(); ++peer) {
     cudaStreamSynchronize(StreamOf(operation, peer).handle());
@@ -310,25 +323,79 @@ absl::Status CudaCommunicator::DivideSums(const Operation& operation) {
 
 // --- mp's own kernels and copies -----------------------------------------------------------------
 
-absl::Status CudaCommunicator::EnqueueDirect(const Operation& operation) {
+absl::Status CudaCommunicator::EnqueueRest(const Operation& operation) {
+  MP_RETURN_IF_ERROR(PlanRest(operation));
+  const bool at_first = direct_.central() && relayed_.empty();
+  MP_RETURN_IF_ERROR(MeetAtFirst(operation, /*only_workers=*/false));
+  if (!at_first) MP_RETURN_IF_ERROR(LeaveFirst(operation));
+  MP_RETURN_IF_ERROR(EnqueueRelays(operation));
+  MP_RETURN_IF_ERROR(direct_.Launch(operation));
+  if (at_first) return LeaveFirst(operation);
+  return MeetBehind(operation);
+}
+
+absl::Status CudaCommunicator::PlanRest(const Operation& operation) {
   direct_.Clear();
+  relayed_.clear();
   for (int step = 0; step < operation.step_count(); ++step) {
     const Descriptor& what = operation.steps[static_cast<size_t>(step)];
-    const StepRoute route = routes_[static_cast<size_t>(step)];
-    if (route == StepRoute::kCopy) direct_.AddGather(what, operation.step_parts(step));
-    if (route == StepRoute::kFold || route == StepRoute::kSlicedFold) {
-      direct_.AddFold(what, operation.step_parts(step), route == StepRoute::kSlicedFold);
+    const absl::Span<const Part> parts = operation.step_parts(step);
+    switch (routes_[static_cast<size_t>(step)]) {
+      case StepRoute::kFold:
+        direct_.AddFold(what, parts, /*sliced=*/false);
+        break;
+      case StepRoute::kSlicedFold:
+        direct_.AddFold(what, parts, /*sliced=*/true);
+        break;
+      case StepRoute::kCopy:
+        for (const Push& push : PlanGather(what, parts)) direct_.AddPush(push);
+        break;
+      case StepRoute::kRelay:
+        MP_RETURN_IF_ERROR(PlanRelay(what, parts));
+        break;
+      case StepRoute::kNone:
+      case StepRoute::kNccl:
+        break;
     }
   }
-  MP_RETURN_IF_ERROR(MeetAtFirst(operation, /*only_workers=*/false));
-  if (!direct_.central()) MP_RETURN_IF_ERROR(LeaveFirst(operation));
-  MP_RETURN_IF_ERROR(direct_.Launch(operation));
-  if (direct_.central()) return LeaveFirst(operation);
-  return MeetBehind(operation);
+  return absl::OkStatus();
+}
+
+// NCCL takes memory of the ranks' own devices; the driver takes any to any.
+absl::Status CudaCommunicator::PlanRelay(const Descriptor& step, absl::Span<const Part> parts) {
+  std::vector<Push> relayed;
+  for (Push& push : PlanGather(step, parts)) {
+    MP_ASSIGN_OR_RETURN(const size_t from, OwnerOf(push.from.data));
+    MP_ASSIGN_OR_RETURN(const size_t to, OwnerOf(push.to.data));
+    if (step.shared_output) push.target = static_cast<int>(to);
+    if (from == static_cast<size_t>(push.source) && to == static_cast<size_t>(push.target)) {
+      relayed.push_back(push);
+    } else {
+      direct_.AddPush(push);
+    }
+  }
+  if (!relayed.empty()) relayed_.push_back(std::move(relayed));
+  return absl::OkStatus();
+}
+
+absl::Status CudaCommunicator::EnqueueRelays(const Operation& operation) {
+  if (relayed_.empty()) return absl::OkStatus();
+  std::vector<cudaStream_t> streams;
+  for (size_t peer = 0; peer < size(); ++peer) {
+    streams.push_back(StreamOf(operation, peer).handle());
+  }
+  absl::Status status;
+  for (const std::vector<Push>& pushes : relayed_) {
+    if (status.ok()) status = relay_->Enqueue(pushes, streams);
+  }
+  // Some ranks may have been launched and wait for ever for the others.
+  if (!status.ok()) clique_->SetBroken(status);
+  return status;
 }
 
 // Who got an output, or whose work was done on another one's stream, goes on behind all of it.
 absl::Status CudaCommunicator::MeetBehind(const Operation& operation) {
+  // What went over NCCL is there when it is, but for an output of all.
   bool by_roots = direct_.gpus() == static_cast<int>(size());
   for (size_t step = 0; step < routes_.size(); ++step) {
     by_roots = by_roots &&

@@ -28,7 +28,9 @@
 #include "mp/cuda/clique.h"
 #include "mp/cuda/device.h"
 #include "mp/cuda/direct.h"
+#include "mp/cuda/gather.h"
 #include "mp/cuda/reduction.h"
+#include "mp/cuda/relay.h"
 #include "mp/cuda/route.h"
 #include "mp/operation.h"
 
@@ -39,6 +41,7 @@ class CudaCommunicator final : public Communicator {
   struct Limits {
     bool direct = true;         // reductions may go over peer pointers
     int64_t direct_bytes = -1;  // see Reach
+    int64_t workspace_bytes = 0;
   };
   // Of these ranks of the clique, in their order.
   static absl::StatusOr<std::unique_ptr<Communicator>> Create(std::shared_ptr<Clique> clique,
@@ -80,7 +83,10 @@ class CudaCommunicator final : public Communicator {
   absl::Status ScaleFirst(const Operation& operation);
   absl::Status DivideSums(const Operation& operation);
   // The rest.
-  absl::Status EnqueueDirect(const Operation& operation);
+  absl::Status EnqueueRest(const Operation& operation);
+  absl::Status PlanRest(const Operation& operation);
+  absl::Status PlanRelay(const Descriptor& step, absl::Span<const Part> parts);
+  absl::Status EnqueueRelays(const Operation& operation);
   absl::Status MeetBehind(const Operation& operation);
   absl::Status MeetAtFirst(const Operation& operation, bool only_workers);
   absl::Status LeaveFirst(const Operation& operation);
@@ -96,7 +102,9 @@ class CudaCommunicator final : public Communicator {
   // Guarded by the clique's launch lock.
   std::vector<StepRoute> routes_;  // of the operation that is being enqueued, by step
   Direct direct_;
-  const Clique::Comms* comms_ = nullptr;  // by peer
+  std::unique_ptr<Relay> relay_;            // null where no gather needs it
+  std::vector<std::vector<Push>> relayed_;  // of what is being enqueued, by step over it
+  const Clique::Comms* comms_ = nullptr;    // by peer
   // By peer, for waits that are queued right behind the record: those keep what they wait for, so
   // the next record may follow at once.
   std::vector<cudaEvent_t> edges_;

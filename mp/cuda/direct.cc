@@ -118,10 +118,6 @@ void Direct::AddFold(const Descriptor& step, absl::Span<const Part> parts, bool 
   }
 }
 
-void Direct::AddGather(const Descriptor& step, absl::Span<const Part> parts) {
-  for (const Push& push : PlanGather(step, parts)) AddPush(push);
-}
-
 void Direct::AddPush(const Push& push) {
   const auto source = static_cast<size_t>(push.source);
   const auto target = static_cast<size_t>(push.target);

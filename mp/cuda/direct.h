@@ -36,7 +36,7 @@ class Direct {
   // Forgets everything; keeps the memory.
   void Clear();
   void AddFold(const Descriptor& step, absl::Span<const Part> parts, bool sliced);
-  void AddGather(const Descriptor& step, absl::Span<const Part> parts);
+  void AddPush(const Push& push);
 
   // Whether something stands on the stream of `peer`; whether nothing does on any but the first's.
   bool works(size_t peer) const { return !work_[peer].empty(); }
@@ -53,7 +53,6 @@ class Direct {
     bool empty() const { return folds.empty() && copies.empty() && pushes.empty(); }
   };
 
-  void AddPush(const Push& push);
   absl::Status LaunchWork(const Work& work, cudaStream_t stream) const;
 
   const std::vector<const Device*> devices_;  // by peer

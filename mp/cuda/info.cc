@@ -86,7 +86,7 @@ Info Look() {
 std::string RouteBetween(const Info& info, size_t a, size_t b) {
   const bool peers = info.gpus[a].reaches[b] && info.gpus[b].reaches[a];
   if (info.nccl.empty() && !peers) return "none: neither NCCL nor access to each other's memory";
-  return Describe({.nccl = !info.nccl.empty(), .direct = peers, .gpus = 2});
+  return Describe({.nccl = !info.nccl.empty(), .peers = peers, .direct = peers, .gpus = 2});
 }
 
 }  // namespace mp::cuda

@@ -34,7 +34,9 @@ int64_t DirectBytes(int gpus) {
 }
 
 StepRoute RouteOf(const Descriptor& step, bool aligned, const Reach& reach) {
-  if (IsGather(step.kind)) return StepRoute::kCopy;
+  if (IsGather(step.kind)) {
+    return reach.peers || !reach.nccl ? StepRoute::kCopy : StepRoute::kRelay;
+  }
   if (step.kind != OpKind::kAllReduce || step.shape.elements() == 0) return StepRoute::kNone;
   const int64_t bytes = step.shape.elements() * SizeOf(step.dtype);
   const int64_t limit = reach.direct_bytes < 0 ? DirectBytes(reach.gpus) : reach.direct_bytes;
@@ -43,17 +45,14 @@ StepRoute RouteOf(const Descriptor& step, bool aligned, const Reach& reach) {
 }
 
 std::string Describe(const Reach& reach) {
-  constexpr char kAround[] =
-      "AllReduce by NCCL; Gather and AllGather by copies that the driver takes through this "
-      "machine's memory";
-  if (!reach.direct) return kAround;
-  std::string reduces = "kernels over peer pointers";
-  if (reach.nccl) {
+  std::string reduces = reach.direct ? "kernels over peer pointers" : "NCCL";
+  if (reach.direct && reach.nccl) {
     const int64_t limit = reach.direct_bytes < 0 ? DirectBytes(reach.gpus) : reach.direct_bytes;
     absl::StrAppend(&reduces, " up to ", Size(limit), ", by NCCL above");
   }
-  return absl::StrCat("AllReduce by ", reduces,
-                      "; Gather and AllGather by copies straight into the peer's memory");
+  return absl::StrCat("AllReduce by ", reduces, "; Gather and AllGather by ",
+                      reach.peers ? "copies straight into the peer's memory"
+                                  : "NCCL and one pass from there into place");
 }
 
 }  // namespace mp::cuda

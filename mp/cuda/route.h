@@ -8,6 +8,8 @@
 //   kSlicedFold  the same, each GPU a slice: every byte crosses a link   in between
 //                2 (n - 1) / n times, as in a ring
 //   kCopy        strided copies straight into place                      gathers
+//   kRelay       NCCL into a workspace, and one strided pass             gathers where GPUs do not
+//                                                                        reach each other's memory
 //
 // Folds need no second buffer, in place neither: a slice is read and written by one kernel alone.
 #ifndef MP_CUDA_ROUTE_H_
@@ -21,12 +23,13 @@
 
 namespace mp::cuda {
 
-enum class StepRoute : uint8_t { kNone, kNccl, kFold, kSlicedFold, kCopy };
+enum class StepRoute : uint8_t { kNone, kNccl, kFold, kSlicedFold, kCopy, kRelay };
 
 // What the ranks of a Region have.
 struct Reach {
   bool nccl = false;    // NCCL communicators: each rank has a GPU of its own
-  bool direct = false;  // every GPU's kernels reach the memory of all others
+  bool peers = false;   // every GPU's kernels reach the memory of all others
+  bool direct = false;  // and may reduce so
   int gpus = 0;
   int64_t direct_bytes = -1;  // reductions up to here are folded; negative: DirectBytes(gpus)
 };

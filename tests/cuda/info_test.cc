@@ -68,8 +68,7 @@ TEST(Info, Routes) {
       "AllReduce by kernels over peer pointers up to 1 MiB, by NCCL above; Gather and AllGather "
       "by copies straight into the peer's memory";
   constexpr char kAround[] =
-      "AllReduce by NCCL; Gather and AllGather by copies that the driver takes through this "
-      "machine's memory";
+      "AllReduce by NCCL; Gather and AllGather by NCCL and one pass from there into place";
   EXPECT_EQ(RouteBetween(info, 0, 1), kStraight);
   EXPECT_EQ(RouteBetween(info, 2, 1), kStraight);
   EXPECT_EQ(RouteBetween(info, 0, 2), kAround);

@@ -18,9 +18,10 @@ Descriptor AllReduce(int64_t elements) {
   return step;
 }
 
-constexpr Reach kBoth = {.nccl = true, .direct = true, .gpus = 8};
-constexpr Reach kNcclAlone = {.nccl = true, .direct = false, .gpus = 8};
-constexpr Reach kDirectAlone = {.nccl = false, .direct = true, .gpus = 8};
+constexpr Reach kBoth = {.nccl = true, .peers = true, .direct = true, .gpus = 8};
+constexpr Reach kNcclAlone = {.nccl = true, .peers = true, .direct = false, .gpus = 8};
+constexpr Reach kDirectAlone = {.nccl = false, .peers = true, .direct = true, .gpus = 8};
+constexpr Reach kApart = {.nccl = true, .peers = false, .direct = false, .gpus = 8};
 
 TEST(RouteOf, NothingIsDoneForNothing) {
   EXPECT_EQ(RouteOf(AllReduce(0), true, kBoth), StepRoute::kNone);
@@ -38,6 +39,7 @@ TEST(RouteOf, GathersAreCopies) {
     for (const Reach& reach : {kBoth, kNcclAlone, kDirectAlone}) {
       EXPECT_EQ(RouteOf(step, false, reach), StepRoute::kCopy);
     }
+    EXPECT_EQ(RouteOf(step, false, kApart), StepRoute::kRelay);
   }
 }
 
@@ -53,10 +55,11 @@ TEST(RouteOf, ReductionsGoBySize) {
   EXPECT_EQ(RouteOf(AllReduce(limit + 1), false, kBoth), StepRoute::kSlicedFold);
   EXPECT_EQ(RouteOf(AllReduce(int64_t{1} << 33), true, kDirectAlone), StepRoute::kSlicedFold);
   EXPECT_EQ(RouteOf(AllReduce(1), true, kNcclAlone), StepRoute::kNccl);
+  EXPECT_EQ(RouteOf(AllReduce(1), true, kApart), StepRoute::kNccl);
 }
 
 TEST(RouteOf, OneGpuFoldsAllOfIt) {
-  EXPECT_EQ(RouteOf(AllReduce(int64_t{1} << 33), true, {.direct = true, .gpus = 1}),
+  EXPECT_EQ(RouteOf(AllReduce(int64_t{1} << 33), true, {.peers = true, .direct = true, .gpus = 1}),
             StepRoute::kFold);
 }
 
@@ -78,7 +81,8 @@ TEST(DirectBytes, IsLessTheMoreGpusThereAre) {
 
 TEST(Describe, SaysWhatIsUsed) {
   EXPECT_THAT(Describe(kBoth), HasSubstr("up to 256 KiB"));
-  EXPECT_THAT(Describe(kNcclAlone), HasSubstr("AllReduce by NCCL"));
+  EXPECT_THAT(Describe(kNcclAlone), HasSubstr("AllReduce by NCCL; Gather and AllGather by copies"));
+  EXPECT_THAT(Describe(kApart), HasSubstr("Gather and AllGather by NCCL"));
   EXPECT_THAT(Describe(kDirectAlone), HasSubstr("by kernels over peer pointers; Gather"));
   Reach reach = kBoth;
   reach.direct_bytes = 100;

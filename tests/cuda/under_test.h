@@ -13,6 +13,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "mp/cuda/backend.h"
@@ -29,14 +30,19 @@ inline constexpr int kFakeDevices = 64;
 // A machine for each test that asks for one.  Its seeds are odd where streams run by themselves.
 class MachinePerTest : public ::testing::EmptyTestEventListener {
  public:
-  explicit MachinePerTest(bool runs_unwatched) : seed_(runs_unwatched ? 1 : 2) {}
+  MachinePerTest(bool runs_unwatched, bool peers) : seed_(runs_unwatched ? 1 : 2), peers_(peers) {}
 
   void Provide() {
     if (machine_ != nullptr) return;
+    std::set<std::pair<int, int>> no_access;
+    for (int from = 0; !peers_ && from < kFakeDevices; ++from) {
+      for (int to = 0; to < kFakeDevices; ++to) no_access.insert({from, to});
+    }
     machine_ =
         std::make_unique<fake::Machine>(fake::Options{.devices = kFakeDevices,
                                                       .seed = std::exchange(seed_, seed_ + 2),
-                                                      .stall_limit = absl::Minutes(1)});
+                                                      .stall_limit = absl::Minutes(1),
+                                                      .no_access = std::move(no_access)});
   }
 
  private:
@@ -47,6 +53,7 @@ class MachinePerTest : public ::testing::EmptyTestEventListener {
   }
 
   uint64_t seed_;
+  const bool peers_;
   std::unique_ptr<fake::Machine> machine_;
 };
 
@@ -88,10 +95,12 @@ struct CudaSetup {
   bool runs_unwatched = true;
   cuda::Transport transport = cuda::Transport::kAuto;
   int gpus = kFakeDevices;  // fewer than ranks: they share
+  bool peers = true;        // GPUs reach each other's memory
 };
 
 inline BackendUnderTest CudaUnderTest(const CudaSetup& cuda) {
-  auto* machines = new MachinePerTest(cuda.runs_unwatched);  // GoogleTest's from the next line on
+  auto* machines =
+      new MachinePerTest(cuda.runs_unwatched, cuda.peers);  // GoogleTest's from the next line on
   ::testing::UnitTest::GetInstance()->listeners().Append(machines);
   const bool nccl_alone = cuda.transport == cuda::Transport::kNccl;
   const bool direct = cuda.transport == cuda::Transport::kDirect;
@@ -101,6 +110,7 @@ inline BackendUnderTest CudaUnderTest(const CudaSetup& cuda) {
           [machines, cuda](const Setup& setup) {
             machines->Provide();
             cuda::Options options{.transport = cuda.transport, .clock = setup.clock};
+            options.workspace_bytes = 4096;  // so that much goes in pieces
             for (int i = 0; i < setup.devices; ++i) {
               options.devices.push_back((7 * (i % cuda.gpus) + 3) % kFakeDevices);
             }
