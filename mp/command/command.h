@@ -24,6 +24,7 @@ struct Command {
 Command AddEmbed(CLI::App& app);
 Command AddGather(CLI::App& app);
 Command AddReduce(CLI::App& app);
+Command AddPerf(CLI::App& app);
 Command AddInfo(CLI::App& app);
 
 }  // namespace mp::command

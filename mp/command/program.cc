@@ -26,6 +26,7 @@ constexpr char kFooter[] =
     "  mp embed --query='a happy person' lines.txt\n"
     "  mp gather --out=full.npy s0.npy s1.npy s2.npy s3.npy\n"
     "  mp reduce --op=sum --out=sum.npy p0.npy p1.npy\n"
+    "  mp perf --ranks=4\n"
     "  mp gather --help\n"
     "Exit codes: 0 success, 1 failure of the work, 2 wrong usage.";
 
@@ -68,7 +69,7 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("mp ") + kVersion);
   app.footer(kFooter);
   const std::vector<Command> commands = {AddEmbed(app), AddGather(app), AddReduce(app),
-                                         AddInfo(app)};
+                                         AddPerf(app), AddInfo(app)};
   const auto chosen = [&]() -> const Command* {
     for (const Command& command : commands) {
       if (command.app->parsed()) return &command;

@@ -29,7 +29,7 @@ class UsageTest : public CommandTest {
 
 TEST_F(UsageTest, Help) {
   EXPECT_THAT(Succeeds({"--help"}).out, HasSubstr("mp gather --out=full.npy"));
-  for (const std::string name : {"embed", "gather", "reduce", "info"}) {
+  for (const std::string name : {"embed", "gather", "reduce", "perf", "info"}) {
     const std::string help = Succeeds({name, "--help"}).out;
     EXPECT_THAT(help, HasSubstr("Usage: mp " + name));
     EXPECT_THAT(help, HasSubstr("Examples:"));

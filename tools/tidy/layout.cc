@@ -37,6 +37,7 @@ constexpr Covered kCovered[] = {
     {"mp/work.h", "tests/contract/"},
     {"mp/world.h", "tests/contract/"},
     {"mp/world_state.h", "tests/contract/"},
+    {"mp/command/perf_run.h", "tests/command/perf_test.cc"},
     {"mp/command/program.h", "tests/command/usage_test.cc"},
     {"mp/cuda/clique.h", "tests/cuda/failure_test.cc"},
     {"mp/cuda/communicator.h", "tests/contract/"},
