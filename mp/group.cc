@@ -221,6 +221,8 @@ absl::Status Group::CheckPostAll(Lane lane) const {
 absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts,
                             std::vector<Operation::Differing> differing, Lane lane,
                             std::vector<Work>* works, const GraphPart& graph_part) {
+  // Before anything that could wait for a peer, which may wait for the calling thread's capture.
+  MP_RETURN_IF_ERROR(CheckNotRecording());
   for (int peer = 0; peer < size(); ++peer) MP_RETURN_IF_ERROR(CheckRoom(peer, lane));
   const bool places = communicator_->holds_places();
   for (int peer = 0; !places && peer < size(); ++peer) {

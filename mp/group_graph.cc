@@ -156,9 +156,11 @@ void Group::Conclude(std::vector<std::shared_ptr<Recording>> recordings, bool lo
       if (compiled.ok()) {
         graph->compiled = *std::move(compiled);
       } else {
-        status = MakeError(
-            KindOf(compiled.status()),
-            absl::StrCat("Region \"", name(), "\": a capture: ", compiled.status().message()));
+        const std::string text =
+            absl::StrCat("Region \"", name(), "\": a capture: ", compiled.status().message());
+        const ErrorKind kind = KindOf(compiled.status());
+        status = kind == ErrorKind::kNone ? absl::Status(compiled.status().code(), text)
+                                          : MakeError(kind, text);
       }
     }
   }
@@ -268,7 +270,8 @@ void Group::ReapGraphs() {
   {
     sync::MutexLock lock(order_.mutex);
     const auto first = std::stable_partition(graphs_.begin(), graphs_.end(), [](const auto& graph) {
-      return graph->handles > 0 || graph->launches.load(sync::kAcquire) != 0;
+      return graph->handles > 0 || graph->launches.load(sync::kAcquire) != 0 ||
+             (graph->compiled != nullptr && !graph->compiled->idle());
     });
     gone.assign(std::make_move_iterator(first), std::make_move_iterator(graphs_.end()));
     graphs_.erase(first, graphs_.end());

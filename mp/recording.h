@@ -88,10 +88,13 @@ class Recording {
   absl::Status status_;
 };
 
-// What a Communicator has made of the recordings.  Destroyed when no launch is under way.
+// What a Communicator has made of the recordings.  Destroyed when no launch is under way; may wait
+// then for what is still running.
 class CompiledGraph {
  public:
   virtual ~CompiledGraph() = default;
+  // Whether nothing is left to run of launches that have been retired.
+  virtual bool idle() const = 0;
 };
 
 // The recordings of all ranks, which agree.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "mp/cuda/capture_mode.h"
 #include "mp/cuda/current_device.h"
 #include "mp/cuda/status.h"
 
@@ -162,7 +163,15 @@ void Clique::Abort() {
     }
   }
   CurrentDevice current;
-  EndTogether(comms, ncclCommAbort);
+  {
+    const RelaxedCapture relaxed;
+    // What is running goes on until the communicators are aborted.
+    for (std::vector<cudaGraphExec_t>* graphs : graphs_) {
+      for (const cudaGraphExec_t graph : *graphs) cudaGraphExecDestroy(graph);
+      graphs->clear();
+    }
+    EndTogether(comms, ncclCommAbort);
+  }
   launch_.Unlock();
 }
 

@@ -13,10 +13,12 @@
 #ifndef MP_CUDA_CLIQUE_H_
 #define MP_CUDA_CLIQUE_H_
 
+#include <cuda_runtime_api.h>
 #include <nccl.h>
 
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -47,6 +49,12 @@ class Clique {
 
   const std::vector<Device*>& devices() const { return devices_; }
   sync::Mutex& launch() { return launch_; }
+  sync::Clock& clock() { return clock_; }
+
+  // Graphs that call the communicators: NCCL frees none before they are gone, so Abort destroys
+  // them first and empties the list.  With the launch lock held.
+  void Hold(std::vector<cudaGraphExec_t>& graphs) { graphs_.insert(&graphs); }
+  void LetGo(std::vector<cudaGraphExec_t>& graphs) { graphs_.erase(&graphs); }
 
   // Something that was issued has come to nothing because of `status`.
   void SetBroken(const absl::Status& status);
@@ -76,6 +84,7 @@ class Clique {
   // Guarded by launch_.
   Comms whole_;
   std::map<std::vector<int>, Comms> splits_;
+  std::set<std::vector<cudaGraphExec_t>*> graphs_;
 
   sync::Mutex mutex_;
   // Guarded by mutex_.

@@ -10,8 +10,10 @@
 #include "absl/strings/str_format.h"
 #include "mp/base/status.h"
 #include "mp/base/sync.h"
+#include "mp/cuda/capture_mode.h"
 #include "mp/cuda/current_device.h"
 #include "mp/cuda/gather.h"
+#include "mp/cuda/graph.h"
 #include "mp/cuda/kernels/fold.h"
 #include "mp/cuda/reduction.h"
 #include "mp/cuda/status.h"
@@ -69,8 +71,9 @@ CudaCommunicator::CudaCommunicator(std::shared_ptr<Clique> clique, std::vector<i
                                    const Limits& limits)
     : clique_(std::move(clique)),
       ranks_(std::move(ranks)),
+      devices_(DevicesOf(*clique_, ranks_)),
       limits_(limits),
-      direct_(DevicesOf(*clique_, ranks_)),
+      direct_(devices_),
       edges_(ranks_.size(), nullptr) {
   reach_.nccl = clique_->uses_nccl();
   reach_.peers = direct_.reaches_all();
@@ -151,17 +154,18 @@ absl::Status CudaCommunicator::CheckMemory(absl::string_view what, const void* d
                                 "; the rank is on ", here.name()));
 }
 
-StepRoute CudaCommunicator::RouteFor(const Descriptor& step, absl::Span<const Part> parts) const {
+StepRoute CudaCommunicator::RouteFor(const Descriptor& step, absl::Span<const Part> parts,
+                                     const Reach& reach) {
   const bool aligned = std::all_of(parts.begin(), parts.end(), [&step](const Part& part) {
     return IsAligned(part.input, step.dtype) && IsAligned(part.output, step.dtype);
   });
-  return RouteOf(step, aligned, reach_);
+  return RouteOf(step, aligned, reach);
 }
 
 absl::Status CudaCommunicator::Inspect(const Descriptor& step, const Part& part, int peer) const {
   // NCCL takes memory of the rank's own device.
   const bool own = step.kind == OpKind::kAllReduce && reach_.nccl;
-  if (RouteFor(step, {&part, 1}) == StepRoute::kNccl) {
+  if (RouteFor(step, {&part, 1}, reach_) == StepRoute::kNccl) {
     MP_RETURN_IF_ERROR(CheckReduction(step));
     if (!IsAligned(part.input, step.dtype) || !IsAligned(part.output, step.dtype)) {
       return InvalidArgument("AllReduce over NCCL: a pointer is no multiple of the ",
@@ -203,12 +207,16 @@ absl::Status CudaCommunicator::Enqueue(const Operation& operation) {
   MP_RETURN_IF_ERROR(clique_->CheckNotBroken());
   CurrentDevice current;
   MP_RETURN_IF_ERROR(current.status());
+  const auto enqueue = [&] {
+    if (operation.graph == nullptr) return EnqueueSteps(operation, {.reach = reach_});
+    return EnqueueGraph(operation, static_cast<CudaGraph&>(*operation.graph->compiled));
+  };
   // Without collective kernels nothing waits for what a later operation has to start.
-  if (!reach_.nccl) return EnqueueSteps(operation);
+  if (!reach_.nccl) return enqueue();
   for (size_t peer = 0; peer < size(); ++peer) {
     MP_RETURN_IF_ERROR(device(peer).TakeTurn(StreamOf(operation, peer)));
   }
-  absl::Status status = EnqueueSteps(operation);
+  absl::Status status = enqueue();
   // Also behind what has been enqueued of an operation that failed.
   for (size_t peer = 0; peer < size(); ++peer) {
     const absl::Status ended = device(peer).EndTurn(StreamOf(operation, peer));
@@ -217,13 +225,13 @@ absl::Status CudaCommunicator::Enqueue(const Operation& operation) {
   return status;
 }
 
-absl::Status CudaCommunicator::EnqueueSteps(const Operation& operation) {
+absl::Status CudaCommunicator::EnqueueSteps(const Operation& operation, const Way& way) {
   bool nccl = false;
   bool meets = false;
   routes_.clear();
   for (int step = 0; step < operation.step_count(); ++step) {
     const Descriptor& what = operation.steps[static_cast<size_t>(step)];
-    routes_.push_back(RouteFor(what, operation.step_parts(step)));
+    routes_.push_back(RouteFor(what, operation.step_parts(step), way.reach));
     const bool by_nccl = routes_.back() == StepRoute::kNccl;
     nccl = nccl || by_nccl;
     meets = meets || !by_nccl || what.shared_output;
@@ -231,16 +239,22 @@ absl::Status CudaCommunicator::EnqueueSteps(const Operation& operation) {
   if (nccl) {
     const absl::Status status = EnqueueReductions(operation);
     // Some ranks may have been launched and wait for ever for the others.
-    if (!status.ok()) clique_->SetBroken(status);
+    if (!status.ok() && !way.captures) clique_->SetBroken(status);
     MP_RETURN_IF_ERROR(status);
   }
   if (!meets) return absl::OkStatus();
-  const absl::Status status = EnqueueRest(operation);
-  // Nobody is ordered behind what has been enqueued, and whoever is told may free the memory.
-  for (size_t peer = 0; !status.ok() && peer < size(); ++peer) {
+  const absl::Status status = EnqueueRest(operation, way);
+  if (!status.ok() && !way.captures) Drain(operation);
+  return status;
+}
+
+// Of an operation that has failed: nobody is ordered behind what has been enqueued, and whoever is
+// told may free the memory.
+void CudaCommunicator::Drain(const Operation& operation) const {
+  const RelaxedCapture relaxed;
+  for (size_t peer = 0; peer < size(); ++peer) {
     cudaStreamSynchronize(StreamOf(operation, peer).handle());
   }
-  return status;
 }
 
 // --- NCCL ----------------------------------------------------------------------------------------
@@ -267,8 +281,27 @@ absl::Status CudaCommunicator::EnqueueGroup(const Operation& operation) {
                                 StreamOf(operation, peer).handle(), reductions);
     }
   }
+  return EndGroup(std::move(status));
+}
+
+// Nobody can tell what of a group that has failed the communicators have counted.
+absl::Status CudaCommunicator::EndGroup(absl::Status status) {
   const absl::Status end = MP_CUDA(ncclGroupEnd());
-  return status.ok() ? end : status;
+  if (status.ok()) status = end;
+  if (!status.ok()) clique_->SetBroken(status);
+  return status;
+}
+
+// What is queued on any stream from now on runs after what all hold: a sum that nobody looks at.
+absl::Status CudaCommunicator::MeetByNccl(const Operation& operation) {
+  MP_RETURN_IF_ERROR(MP_CUDA(ncclGroupStart()));
+  absl::Status status;
+  for (size_t peer = 0; peer < size() && status.ok(); ++peer) {
+    void* const data = device(peer).warm_up_memory();
+    status = MP_CUDA(ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, (*comms_)[peer],
+                                   StreamOf(operation, peer).handle()));
+  }
+  return EndGroup(std::move(status));
 }
 
 absl::Status CudaCommunicator::EnqueueReduction(const Descriptor& step, const Part& part,
@@ -323,12 +356,19 @@ absl::Status CudaCommunicator::DivideSums(const Operation& operation) {
 
 // --- mp's own kernels and copies -----------------------------------------------------------------
 
-absl::Status CudaCommunicator::EnqueueRest(const Operation& operation) {
+absl::Status CudaCommunicator::EnqueueRest(const Operation& operation, const Way& way) {
   MP_RETURN_IF_ERROR(PlanRest(operation));
+  if (way.meets_by_nccl) {
+    MP_RETURN_IF_ERROR(MeetByNccl(operation));
+    if (direct_.idle() && relayed_.empty()) return absl::OkStatus();
+    MP_RETURN_IF_ERROR(EnqueueRelays(operation, way));
+    MP_RETURN_IF_ERROR(direct_.Launch(operation));
+    return MeetByNccl(operation);
+  }
   const bool at_first = direct_.central() && relayed_.empty();
   MP_RETURN_IF_ERROR(MeetAtFirst(operation, /*only_workers=*/false));
   if (!at_first) MP_RETURN_IF_ERROR(LeaveFirst(operation));
-  MP_RETURN_IF_ERROR(EnqueueRelays(operation));
+  MP_RETURN_IF_ERROR(EnqueueRelays(operation, way));
   MP_RETURN_IF_ERROR(direct_.Launch(operation));
   if (at_first) return LeaveFirst(operation);
   return MeetBehind(operation);
@@ -378,7 +418,7 @@ absl::Status CudaCommunicator::PlanRelay(const Descriptor& step, absl::Span<cons
   return absl::OkStatus();
 }
 
-absl::Status CudaCommunicator::EnqueueRelays(const Operation& operation) {
+absl::Status CudaCommunicator::EnqueueRelays(const Operation& operation, const Way& way) {
   if (relayed_.empty()) return absl::OkStatus();
   std::vector<cudaStream_t> streams;
   for (size_t peer = 0; peer < size(); ++peer) {
@@ -389,7 +429,7 @@ absl::Status CudaCommunicator::EnqueueRelays(const Operation& operation) {
     if (status.ok()) status = relay_->Enqueue(pushes, streams);
   }
   // Some ranks may have been launched and wait for ever for the others.
-  if (!status.ok()) clique_->SetBroken(status);
+  if (!status.ok() && !way.captures) clique_->SetBroken(status);
   return status;
 }
 

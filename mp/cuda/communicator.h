@@ -10,7 +10,8 @@
 //                and copies run on one of its streams; who got an output waits for all of them.
 //                Where one stream does all the work the others meet there before and after
 //
-// See route.h for which it is.
+// See route.h for which it is.  The same functions put a graph's operations onto streams that
+// capture (graph.h).
 #ifndef MP_CUDA_COMMUNICATOR_H_
 #define MP_CUDA_COMMUNICATOR_H_
 
@@ -35,6 +36,9 @@
 #include "mp/operation.h"
 
 namespace mp::cuda {
+
+class Capture;
+class CudaGraph;
 
 class CudaCommunicator final : public Communicator {
  public:
@@ -70,10 +74,19 @@ class CudaCommunicator final : public Communicator {
   Device& device(size_t peer) const {
     return *clique_->devices()[static_cast<size_t>(ranks_[peer])];
   }
+  // How operations are enqueued.
+  struct Way {
+    Reach reach;
+    bool captures = false;       // onto streams that capture: nothing runs
+    bool meets_by_nccl = false;  // streams that no event can order
+  };
+
   absl::Status Open();
   absl::Status Enqueue(const Operation& operation);
-  absl::Status EnqueueSteps(const Operation& operation);
-  StepRoute RouteFor(const Descriptor& step, absl::Span<const Part> parts) const;
+  absl::Status EnqueueSteps(const Operation& operation, const Way& way);
+  void Drain(const Operation& operation) const;
+  static StepRoute RouteFor(const Descriptor& step, absl::Span<const Part> parts,
+                            const Reach& reach);
   // NCCL's part.
   bool UsesNccl(int step) const;
   absl::Status EnqueueReductions(const Operation& operation);
@@ -82,21 +95,31 @@ class CudaCommunicator final : public Communicator {
                                 cudaStream_t stream, Reductions& reductions);
   absl::Status ScaleFirst(const Operation& operation);
   absl::Status DivideSums(const Operation& operation);
+  absl::Status MeetByNccl(const Operation& operation);
+  absl::Status EndGroup(absl::Status status);
   // The rest.
-  absl::Status EnqueueRest(const Operation& operation);
+  absl::Status EnqueueRest(const Operation& operation, const Way& way);
   absl::Status PlanRest(const Operation& operation);
   absl::Status PlanRelay(const Descriptor& step, absl::Span<const Part> parts);
-  absl::Status EnqueueRelays(const Operation& operation);
+  absl::Status EnqueueRelays(const Operation& operation, const Way& way);
   absl::Status MeetBehind(const Operation& operation);
   absl::Status MeetAtFirst(const Operation& operation, bool only_workers);
   absl::Status LeaveFirst(const Operation& operation);
   absl::Status Arrow(const Operation& operation, size_t from, size_t to);
+  // Graphs, in graph.cc.
+  absl::Status EnqueueGraph(const Operation& operation, CudaGraph& graph);
+  absl::Status CaptureUpTo(const RecordedGraph& graph, size_t number, std::vector<size_t>& done,
+                           Capture& capture);
+  absl::Status CaptureItem(const RecordedItem& item, size_t peer, Capture& capture);
+  absl::Status CaptureOperation(const RecordedGraph& graph, std::vector<size_t>& done,
+                                Capture& capture);
   // The peer on whose device this memory is.
   absl::StatusOr<size_t> OwnerOf(const void* data) const;
   absl::Status CheckMemory(absl::string_view what, const void* data, int peer, bool own) const;
 
   const std::shared_ptr<Clique> clique_;
-  const std::vector<int> ranks_;  // of the clique, by peer
+  const std::vector<int> ranks_;              // of the clique, by peer
+  const std::vector<const Device*> devices_;  // by peer
   const Limits limits_;
   Reach reach_;
   // Guarded by the clique's launch lock.

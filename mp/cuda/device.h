@@ -36,7 +36,8 @@ class Device final : public mp::Device {
   // Once, before anything else.  `others`: the Devices that are open already.
   absl::Status Open(const std::vector<std::unique_ptr<Device>>& others);
 
-  // For the first operations of new communicators, whose results nobody looks at.
+  // For operations whose results nobody looks at: the first ones of new communicators, and those
+  // that only make ranks meet.
   static constexpr size_t kWarmUpBytes = 256 << 10;
   void* warm_up_memory() const { return warm_up_memory_; }
   const Stream& warm_up_stream() const { return *warm_up_stream_; }

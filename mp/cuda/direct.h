@@ -38,9 +38,11 @@ class Direct {
   void AddFold(const Descriptor& step, absl::Span<const Part> parts, bool sliced);
   void AddPush(const Push& push);
 
-  // Whether something stands on the stream of `peer`; whether nothing does on any but the first's.
+  // Whether something stands on the stream of `peer`; whether nothing does on any but the first's;
+  // whether nothing does at all.
   bool works(size_t peer) const { return !work_[peer].empty(); }
   bool central() const;
+  bool idle() const { return central() && !works(0); }
 
   // Launches it all.  The calling thread's current device is another one afterwards.
   absl::Status Launch(const Operation& operation) const;

@@ -35,6 +35,7 @@ class HostGraph final : public CompiledGraph, private Retirer {
                                                                 sync::Clock& clock);
   // Waits for the threads that have just run the last launch.
   ~HostGraph() override;
+  bool idle() const override { return true; }  // a launch is retired when it is over
 
   // Runs it, in `strands` and on other threads; `launch` is told when each rank's list is done.
   void Start(HostOperation& launch, Strands& strands);

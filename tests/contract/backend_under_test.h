@@ -76,6 +76,8 @@ struct BackendUnderTest {
   bool compute_can_fail = true;
   // Region::Capture; otherwise that is Unsupported.
   bool graphs = true;
+  // How often a test launches a graph that launches it as often as it can.
+  int replays = 10'000;
   // Whether it carries out such a reduction; otherwise that is Unsupported.
   bool (*reduces)(const Reduction&) = EveryReduction;
 };

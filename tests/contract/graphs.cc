@@ -106,8 +106,11 @@ class Model {
 
 TEST(Cap1, TenThousandReplaysEqualTenThousandPlainRuns) {
   SKIP_UNLESS(graphs);
-  constexpr int kRanks = 3, kTurns = 10, kRounds = 1000;
-  auto world = NewWorld(kRanks), plain_world = NewWorld(kRanks);
+  constexpr int kRanks = 3, kTurns = 10;
+  const int kRounds = Under().replays / kTurns;
+  const std::shared_ptr<Backend> backend = NewBackend(kRanks);
+  ASSERT_OK_AND_ASSIGN(auto world, World::Create(backend));
+  ASSERT_OK_AND_ASSIGN(auto plain_world, World::Create(backend));
   Model model(*world), plain(*plain_world);
   std::vector<Graph> graphs(kRanks);
   EXPECT_OK(world->Run([&](Rank& rank) -> absl::Status {

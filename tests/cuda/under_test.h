@@ -65,17 +65,24 @@ inline void CopyWithDevice(void* to, const void* from, size_t bytes) {
 
 // The body runs as a function of the host that its stream comes to.
 struct HostFunction {
-  std::function<void()> body;
+  using Body = std::function<void()>;
+  std::shared_ptr<const Body> body;
 
   void operator()() const {}  // there is no host to run it on
-  absl::Status LaunchOn(const NativeStream& stream) const {
-    auto held = std::make_unique<std::function<void()>>(body);
-    const auto run = [](void* data) {
-      const std::unique_ptr<std::function<void()>> taken(static_cast<std::function<void()>*>(data));
+  absl::Status LaunchOn(const NativeStream& native) const {
+    const auto stream = static_cast<cudaStream_t>(native.handle);
+    cudaStreamCaptureStatus status{};
+    MP_RETURN_IF_ERROR(MP_CUDA(cudaStreamIsCapturing(stream, &status)));
+    if (status != cudaStreamCaptureStatusNone) {  // the graph keeps the kernel, which runs often
+      const auto run = [](void* data) { (*static_cast<const Body*>(data))(); };
+      return MP_CUDA(cudaLaunchHostFunc(stream, run, const_cast<Body*>(body.get())));
+    }
+    auto held = std::make_unique<Body>(*body);
+    const auto run_once = [](void* data) {
+      const std::unique_ptr<Body> taken(static_cast<Body*>(data));
       (*taken)();
     };
-    MP_RETURN_IF_ERROR(
-        MP_CUDA(cudaLaunchHostFunc(static_cast<cudaStream_t>(stream.handle), run, held.get())));
+    MP_RETURN_IF_ERROR(MP_CUDA(cudaLaunchHostFunc(stream, run_once, held.get())));
     held.release();
     return absl::OkStatus();
   }
@@ -104,31 +111,34 @@ inline BackendUnderTest CudaUnderTest(const CudaSetup& cuda) {
   ::testing::UnitTest::GetInstance()->listeners().Append(machines);
   const bool nccl_alone = cuda.transport == cuda::Transport::kNccl;
   const bool direct = cuda.transport == cuda::Transport::kDirect;
-  return {
-      .name = cuda.name,
-      .make =
-          [machines, cuda](const Setup& setup) {
-            machines->Provide();
-            cuda::Options options{.transport = cuda.transport, .clock = setup.clock};
-            options.workspace_bytes = 4096;  // so that much goes in pieces
-            for (int i = 0; i < setup.devices; ++i) {
-              options.devices.push_back((7 * (i % cuda.gpus) + 3) % kFakeDevices);
-            }
-            return cuda::NewBackend(options);
-          },
-      .copy_in = CopyWithDevice,
-      .copy_out = CopyWithDevice,
-      .kernel = [](std::function<void()> body) { return Kernel(HostFunction{std::move(body)}); },
-      .folds_in_rank_order = direct,
-      .doors_never_wait = false,
-      .runs_unwatched = cuda.runs_unwatched,
-      .records = false,
-      .shares_devices = !nccl_alone,
-      .reduces_any_memory = direct,
-      .reduces_at_any_byte = !nccl_alone,
-      .compute_can_fail = false,
-      .graphs = false,
-      .reduces = nccl_alone ? NcclReduces : EveryReduction};
+  return {.name = cuda.name,
+          .make =
+              [machines, cuda](const Setup& setup) {
+                machines->Provide();
+                cuda::Options options{.transport = cuda.transport, .clock = setup.clock};
+                options.workspace_bytes = 4096;  // so that much goes in pieces
+                for (int i = 0; i < setup.devices; ++i) {
+                  options.devices.push_back((7 * (i % cuda.gpus) + 3) % kFakeDevices);
+                }
+                return cuda::NewBackend(options);
+              },
+          .copy_in = CopyWithDevice,
+          .copy_out = CopyWithDevice,
+          .kernel =
+              [](std::function<void()> body) {
+                return Kernel(
+                    HostFunction{std::make_shared<const HostFunction::Body>(std::move(body))});
+              },
+          .folds_in_rank_order = direct,
+          .doors_never_wait = false,
+          .runs_unwatched = cuda.runs_unwatched,
+          .records = false,
+          .shares_devices = !nccl_alone,
+          .reduces_any_memory = direct,
+          .reduces_at_any_byte = !nccl_alone,
+          .compute_can_fail = false,
+          .replays = 500,  // each starts dozens of threads of the fakes
+          .reduces = nccl_alone ? NcclReduces : EveryReduction};
 }
 
 }  // namespace mp::test

@@ -1,0 +1,30 @@
+// Lets the calling thread, for a scope, make calls that could wait for a device while somebody's
+// streams capture.  A capture of the application's in CUDA's global mode forbids them to every
+// thread, and is spoilt by whoever makes them all the same, even by a query.
+//
+//   const RelaxedCapture relaxed;
+//   const cudaError_t result = cudaEventQuery(event);
+#ifndef MP_CUDA_CAPTURE_MODE_H_
+#define MP_CUDA_CAPTURE_MODE_H_
+
+#include <cuda_runtime_api.h>
+
+namespace mp::cuda {
+
+class RelaxedCapture {
+ public:
+  RelaxedCapture() : changed_(cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess) {}
+  ~RelaxedCapture() {
+    if (changed_) cudaThreadExchangeStreamCaptureMode(&mode_);
+  }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then what the thread had before
+  const bool changed_;
+};
+
+}  // namespace mp::cuda
+
+#endif  // MP_CUDA_CAPTURE_MODE_H_
