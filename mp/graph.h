@@ -18,13 +18,16 @@
 // not for devices.  A launch is one operation of the Region: the ranks must launch the same graph,
 // and it runs when the compute streams of all of them have come to it.
 //
+// On CUDA a kernel's LaunchOn is called once, on the thread of any rank, before Capture returns.
+//
 // Errors.    Whatever is refused while the function runs ends the capture with that error on every
 //            rank, and so does an error that the function returns or an exception (UserException);
 //            nothing is compared or run then, and the Region goes on.  UsageError: Synchronize, a
 //            wait for what is not recorded, another Region's operation, a capture or launch inside
 //            a capture, an overlapped operation that nothing waits for.  Mismatch: the lists
-//            differ, or different graphs are launched.  Unsupported: the backend has no graphs.
-//            A launch on a closed Region or World is Closed.
+//            differ, or different graphs are launched.  Unsupported: too much for one graph.  What
+//            a kernel's LaunchOn refuses is told to all.  A launch on a closed Region or World is
+//            Closed.
 // Threads.   A Graph is a value; copies are the same graph.  One that a rank's Region has captured
 //            is launched on the thread that drives the rank; one that Region has, by any thread, as
 //            the one-call door (while nobody drives the ranks).

@@ -112,11 +112,13 @@ absl::Status Group::CheckDriver(int peer) const {
                     " is not driven by this thread (World::Run and World::Attach say which is)");
 }
 
+// An overlapped operation stands on one stream and waits for a mark in the other.
 absl::Status Group::CheckRoom(int peer, Lane lane) {
-  if (!LaneStream(peer, lane).full()) return absl::OkStatus();
-  return MakeError(ErrorKind::kDeviceError,
-                   absl::StrCat("Region \"", name(), "\": the stream of rank ", member(peer).id,
-                                " holds more work than it can"));
+  absl::Status status = LaneStream(peer, lane).CheckRoom();
+  if (status.ok() && lane == Lane::kComm) status = member(peer).stream->CheckRoom();
+  if (status.ok()) return status;
+  return MakeError(KindOf(status), absl::StrCat("Region \"", name(), "\": rank ", member(peer).id,
+                                                ": ", status.message()));
 }
 
 absl::Status Group::CheckPost(int peer) {

@@ -27,6 +27,7 @@ absl::Status Group::CheckAlone(const Plan& plan) {
 
 absl::Status Group::PostAlone(const Plan& plan, Lane lane, Work* work) {
   if (failed_.load(sync::kAcquire)) return status();
+  MP_RETURN_IF_ERROR(CheckRoom(0, lane));
   const Descriptor& step = plan.descriptor;
   const Part& part = plan.part;
   // Work is done when what the stream holds is: that may be what makes the data.

@@ -89,8 +89,9 @@ class Stream {
   // lost.  A timeout of 0 only looks.  InvalidArgument: negative.
   absl::Status Synchronize(absl::Duration timeout = absl::InfiniteDuration());
 
-  // Whether so much is queued that no more is taken.
-  bool full() const { return DoFull(); }
+  // Whether an operation can stand here now.  DeviceError: so much is queued that no more is taken.
+  // Unsupported: the application captures the stream below for a graph of its own.
+  absl::Status CheckRoom() const { return DoCheckRoom(); }
 
   // For CUDA, the cudaStream_t; a null handle on the host.
   NativeStream native() const { return DoNative(); }
@@ -140,7 +141,7 @@ class Stream {
   virtual bool DoQuery(uint64_t position) const = 0;
   // Blocks the calling thread until `position` is passed; false where the timeout came first.
   virtual absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) = 0;
-  virtual bool DoFull() const = 0;
+  virtual absl::Status DoCheckRoom() const = 0;
   virtual NativeStream DoNative() const = 0;
 
   absl::Status TakeError();

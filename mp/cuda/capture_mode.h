@@ -13,14 +13,21 @@ namespace mp::cuda {
 
 class RelaxedCapture {
  public:
-  RelaxedCapture() : changed_(cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess) {}
+  RelaxedCapture() : changed_(Exchange()) {}
   ~RelaxedCapture() {
-    if (changed_) cudaThreadExchangeStreamCaptureMode(&mode_);
+    if (changed_) Exchange();
   }
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
  private:
+  // Where CUDA refuses, the mode stays as it was, and the calls that follow say what is wrong.
+  bool Exchange() {
+    if (cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess) return true;
+    cudaGetLastError();
+    return false;
+  }
+
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then what the thread had before
   const bool changed_;
 };

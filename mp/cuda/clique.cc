@@ -36,6 +36,7 @@ absl::StatusOr<std::shared_ptr<Clique>> Clique::Create(std::vector<Device*> devi
 }
 
 absl::Status Clique::Open() {
+  const RelaxedCapture relaxed;
   CurrentDevice current;
   MP_RETURN_IF_ERROR(current.status());
   std::vector<int> ordinals;
@@ -53,6 +54,7 @@ absl::Status Clique::Open() {
 
 absl::StatusOr<const Clique::Comms*> Clique::Split(const std::vector<int>& ranks) {
   sync::MutexLock lock(launch_);
+  const RelaxedCapture relaxed;
   MP_RETURN_IF_ERROR(CheckNotBroken());
   if (!uses_nccl_) return &whole_;
   const auto found = splits_.find(ranks);
@@ -177,6 +179,7 @@ void Clique::Abort() {
 
 Clique::~Clique() {
   sync::MutexLock lock(launch_);
+  const RelaxedCapture relaxed;
   CurrentDevice current;
   EndTogether(watched_, failure_.failed() ? ncclCommAbort : ncclCommDestroy);
 }

@@ -25,7 +25,10 @@ class CurrentDevice {
   ~CurrentDevice() {
     int now = -1;
     if (before_ < 0) return;
-    if (cudaGetDevice(&now) != cudaSuccess || now != before_) cudaSetDevice(before_);
+    const bool known = cudaGetDevice(&now) == cudaSuccess;
+    if (known && now == before_) return;
+    const bool restored = cudaSetDevice(before_) == cudaSuccess;
+    if (!known || !restored) cudaGetLastError();  // there is nobody to tell
   }
 
   CurrentDevice(const CurrentDevice&) = delete;

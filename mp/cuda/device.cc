@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "mp/base/status.h"
+#include "mp/cuda/capture_mode.h"
 #include "mp/cuda/current_device.h"
 #include "mp/cuda/kernels/copy.h"
 #include "mp/cuda/kernels/fold.h"
@@ -19,11 +20,13 @@ Device::Turn::~Turn() {
 }
 
 Device::~Device() {
+  const RelaxedCapture relaxed;
   warm_up_stream_.reset();
   if (warm_up_memory_ != nullptr) cudaFree(warm_up_memory_);
 }
 
 absl::Status Device::Open(const std::vector<std::unique_ptr<Device>>& others) {
+  const RelaxedCapture relaxed;
   CurrentDevice current(ordinal_);
   MP_RETURN_IF_ERROR(current.status());
   MP_RETURN_IF_ERROR(MP_CUDA(cudaMalloc(&warm_up_memory_, kWarmUpBytes)));
@@ -62,6 +65,7 @@ absl::Status Device::ReachPeer(const Device& peer) {
   if (can == 0) return absl::OkStatus();
   CurrentDevice current(ordinal_);
   MP_RETURN_IF_ERROR(current.status());
+  const RelaxedCapture relaxed;
   const cudaError_t result = cudaDeviceEnablePeerAccess(peer.ordinal_, 0);
   if (result == cudaErrorPeerAccessAlreadyEnabled) {
     cudaGetLastError();
@@ -76,6 +80,7 @@ absl::Status Device::ReachPeer(const Device& peer) {
 absl::StatusOr<void*> Device::DoAllocate(int64_t bytes) {
   if (bytes == 0) return nullptr;
   sync::MutexLock lock(launch_);
+  const RelaxedCapture relaxed;
   CurrentDevice current(ordinal_);
   MP_RETURN_IF_ERROR(current.status());
   void* data = nullptr;
@@ -87,12 +92,14 @@ absl::StatusOr<void*> Device::DoAllocate(int64_t bytes) {
 void Device::DoFree(void* data) {
   if (data == nullptr) return;
   sync::MutexLock lock(launch_);
+  const RelaxedCapture relaxed;
   CurrentDevice current(ordinal_);
   cudaFree(data);
 }
 
 absl::StatusOr<std::unique_ptr<mp::Stream>> Device::DoNewStream() {
   sync::MutexLock lock(launch_);
+  const RelaxedCapture relaxed;
   return Stream::Create(ordinal_, clock_);
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "mp/base/check.h"
 #include "mp/base/status.h"
+#include "mp/cuda/capture_mode.h"
 #include "mp/cuda/current_device.h"
 #include "mp/cuda/kernels/fold.h"
 #include "mp/cuda/status.h"
@@ -176,6 +177,7 @@ Stream::Mark& Stream::MarkAt(uint64_t position) {
 // Where CUDA refuses, the mark has no event and passes as soon as somebody looks.
 absl::Status Stream::RecordAt(Mark& mark) {
   mark.state = Mark::kRecorded;
+  MP_RETURN_IF_ERROR(DoCheckRoom());
   MP_ASSIGN_OR_RETURN(const cudaEvent_t event, FreeEvent());
   const absl::Status status = MP_CUDA(cudaEventRecord(event, handle_));
   if (status.ok()) {
@@ -187,6 +189,7 @@ absl::Status Stream::RecordAt(Mark& mark) {
 }
 
 absl::StatusOr<cudaEvent_t> Stream::FreeEvent() {
+  const RelaxedCapture relaxed;
   // Nobody may ever ask about old marks, so they are looked after here.
   while (free_.empty() && marks_.front().event != nullptr &&
          cudaEventQuery(marks_.front().event) == cudaSuccess) {
@@ -223,7 +226,11 @@ absl::StatusOr<bool> Stream::Poll(uint64_t position) {
   }
   // Without the lock: posting takes it, under the Order's.  If the mark passes and its event is
   // used again meanwhile, the answer does not count.
-  const cudaError_t result = event == nullptr ? cudaSuccess : cudaEventQuery(event);
+  cudaError_t result = cudaSuccess;
+  if (event != nullptr) {
+    const RelaxedCapture relaxed;
+    result = cudaEventQuery(event);
+  }
   if (result == cudaErrorNotReady) {
     cudaGetLastError();  // an answer, not an error
     return Passed(position);
@@ -267,6 +274,7 @@ absl::Status Stream::DoWait(const mp::Event& event) {
   if (event.stream->native().handle == nullptr) {
     return Unsupported("a CUDA stream cannot wait for an event of another backend");
   }
+  MP_RETURN_IF_ERROR(DoCheckRoom());
   Stream& other = Of(*event.stream);
   Pauses pauses(clock_, other, other.watch(), absl::InfiniteDuration());
   while (true) {
@@ -274,6 +282,17 @@ absl::Status Stream::DoWait(const mp::Event& event) {
     if (held) return absl::OkStatus();
     pauses.Next();
   }
+}
+
+// Where CUDA does not answer, whoever calls something else is told.
+absl::Status Stream::DoCheckRoom() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaError_t result = cudaStreamIsCapturing(handle_, &status);
+  if (result != cudaSuccess) cudaGetLastError();
+  if (result != cudaSuccess || status == cudaStreamCaptureStatusNone) return absl::OkStatus();
+  return Unsupported("the application captures ", name(),
+                     " for a graph of its own, which takes neither operations nor marks of mp; ",
+                     "Region::Capture makes graphs that do");
 }
 
 // --- work ----------------------------------------------------------------------------------------

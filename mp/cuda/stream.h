@@ -9,6 +9,10 @@
 // been issued.  Until then it has not passed, and a stream that shall wait for it makes the calling
 // thread wait for the issue.
 //
+// What the application captures from it (cudaStreamBeginCapture) gets kernels, copies and scalings
+// only: a mark would spoil the capture as soon as anybody asks for it, and so would waiting for
+// one. Both are Unsupported then.
+//
 // Completion is polled.  An error that a poll finds is reported to the stream, and counts as
 // passed: nothing waits for a device that is lost.
 #ifndef MP_CUDA_STREAM_H_
@@ -72,7 +76,7 @@ class Stream final : public mp::Stream {
   absl::Status DoWait(const mp::Event& event) override;
   bool DoQuery(uint64_t position) const override;
   absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) override;
-  bool DoFull() const override { return false; }  // CUDA makes the caller wait
+  absl::Status DoCheckRoom() const override;  // where too much is queued CUDA makes the caller wait
   NativeStream DoNative() const override { return {handle_, ordinal_}; }
 
   bool Passed(uint64_t position) const { return position <= passed_.load(sync::kAcquire); }

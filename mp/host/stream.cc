@@ -109,8 +109,8 @@ bool HostStream::PushEnd(HostOperation& launch, int peer) {
   return Push(std::move(work));
 }
 
-absl::Status HostStream::CheckRoom() const {
-  if (!DoFull()) return absl::OkStatus();
+absl::Status HostStream::DoCheckRoom() const {
+  if (Pending(state_.load(sync::kRelaxed)) <= kMostPending) return absl::OkStatus();
   return MakeError(ErrorKind::kDeviceError,
                    absl::StrCat("more than ", kMostPending, " pieces of work on one stream"));
 }

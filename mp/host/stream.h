@@ -117,8 +117,7 @@ class HostStream : public Stream, private Runnable {
   void Compute(const Kernel& kernel);
   void RunKernel(const Kernel& kernel);
   [[gnu::cold]] void RecordKernel(const Kernel& kernel);  // runs it, and leaves its Span
-  bool DoFull() const override { return Pending(state_.load(sync::kRelaxed)) > kMostPending; }
-  absl::Status CheckRoom() const;
+  absl::Status DoCheckRoom() const override;
   // Registers `stream` to be resumed at `position`; false where that is passed already.
   bool AddWaiter(uint64_t position, HostStream& stream);
   void ResumeWaiters(Strands* strands);

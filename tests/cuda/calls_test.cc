@@ -78,6 +78,7 @@ TEST_F(Calls, OfAnAllReduceOverNccl) {
             (Table{{"cudaEventRecord", kRanks},
                    {"cudaGetDevice", 2},
                    {"cudaPointerGetAttributes", kRanks},
+                   {"cudaStreamIsCapturing", kRanks},
                    {"ncclAllReduce", kRanks},
                    {"ncclGroupEnd", 1},
                    {"ncclGroupStart", 1}}));
@@ -94,6 +95,7 @@ TEST_F(Calls, OfASmallAllReduceWithoutNccl) {
                      {"cudaLaunchKernel", 1},
                      {"cudaPointerGetAttributes", kRanks},
                      {"cudaSetDevice", options.devices.empty() ? 1 : 1 + 1},
+                     {"cudaStreamIsCapturing", kRanks},
                      {"cudaStreamWaitEvent", 2 * (kRanks - 1)}}));
     Forget();
   }
@@ -108,6 +110,7 @@ TEST_F(Calls, OfAGather) {
                    {"cudaLaunchKernel", kRanks},
                    {"cudaPointerGetAttributes", kRanks + 1},
                    {"cudaSetDevice", kRanks + 1},
+                   {"cudaStreamIsCapturing", kRanks},
                    {"cudaStreamWaitEvent", 3 * (kRanks - 1)}}));
 }
 
@@ -120,16 +123,20 @@ TEST_F(Calls, OfAnAllGather) {
                    {"cudaLaunchKernel", kRanks},
                    {"cudaPointerGetAttributes", 2 * kRanks},
                    {"cudaSetDevice", kRanks + 1},
+                   {"cudaStreamIsCapturing", kRanks},
                    {"cudaStreamWaitEvent", 4 * (kRanks - 1)}}));
 }
 
 // On one GPU a single kernel copies everything.
 TEST_F(Calls, OfAGatherOnOneGpu) {
   MakeWorld(kOneGpu);
-  const Table meeting_at_one = {
-      {"cudaEventRecord", kRanks}, {"cudaGetDevice", 2},
-      {"cudaLaunchKernel", 1},     {"cudaPointerGetAttributes", kRanks + 1},
-      {"cudaSetDevice", 1 + 1},    {"cudaStreamWaitEvent", 2 * (kRanks - 1)}};
+  const Table meeting_at_one = {{"cudaEventRecord", kRanks},
+                                {"cudaGetDevice", 2},
+                                {"cudaLaunchKernel", 1},
+                                {"cudaPointerGetAttributes", kRanks + 1},
+                                {"cudaSetDevice", 1 + 1},
+                                {"cudaStreamIsCapturing", kRanks},
+                                {"cudaStreamWaitEvent", 2 * (kRanks - 1)}};
   EXPECT_EQ(Of([&] { return world_->region().Gather(Views(shards_), results_[1].view(), 1); }),
             meeting_at_one);
 }

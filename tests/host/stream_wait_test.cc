@@ -70,7 +70,7 @@ class Foreign : public Stream {
   absl::StatusOr<bool> DoBlock(uint64_t /*position*/, absl::Duration /*timeout*/) override {
     return false;
   }
-  bool DoFull() const override { return false; }
+  absl::Status DoCheckRoom() const override { return absl::OkStatus(); }
   NativeStream DoNative() const override { return {}; }
 };
 

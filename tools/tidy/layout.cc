@@ -39,6 +39,7 @@ constexpr Covered kCovered[] = {
     {"mp/world_state.h", "tests/contract/"},
     {"mp/command/perf_run.h", "tests/command/perf_test.cc"},
     {"mp/command/program.h", "tests/command/usage_test.cc"},
+    {"mp/cuda/capture.h", "tests/cuda/graph_test.cc"},
     {"mp/cuda/clique.h", "tests/cuda/failure_test.cc"},
     {"mp/cuda/communicator.h", "tests/contract/"},
     {"mp/cuda/device.h", "tests/contract/"},
