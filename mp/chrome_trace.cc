@@ -21,19 +21,54 @@ using Json = nlohmann::ordered_json;
 // Takes a piece of the text; false where it cannot.
 using Sink = std::function<bool(absl::string_view)>;
 
-// One event a line.
-class Printer {
+// A list of events, one a line.
+class EventList {
  public:
-  Printer(const Trace& trace, const Sink& sink) : worlds_(trace.worlds()), sink_(sink) {
+  explicit EventList(const Sink& sink) : sink_(sink) {
+    Put("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+  }
+  // Whether all of it could be written.
+  bool End() {
+    Put("\n]}\n");
+    return ok_;
+  }
+
+  void PrintEvent(const Json& event) {
+    Put(absl::StrCat(std::exchange(first_, false) ? "\n" : ",\n",
+                     event.dump(-1, ' ', false, Json::error_handler_t::replace)));
+  }
+  void PrintMetadata(const char* name, size_t process, size_t thread, Json args) {
+    PrintEvent({{"name", name},
+                {"ph", "M"},
+                {"pid", process},
+                {"tid", thread},
+                {"args", std::move(args)}});
+  }
+  bool ok() const { return ok_; }
+
+  // With three decimals at most.
+  static double Microseconds(absl::Duration duration) {
+    return static_cast<double>(absl::ToInt64Nanoseconds(duration)) / 1000;
+  }
+
+ private:
+  void Put(absl::string_view text) { ok_ = ok_ && sink_(text); }
+
+  const Sink& sink_;
+  bool first_ = true;
+  bool ok_ = true;
+};
+
+class TracePrinter : private EventList {
+ public:
+  TracePrinter(const Trace& trace, const Sink& sink) : EventList(sink), worlds_(trace.worlds()) {
     start_ = absl::InfiniteDuration();
     for (const WorldTrace* world : worlds_) start_ = std::min(start_, world->start());
   }
 
   bool Print() {
-    Put("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
     for (size_t i = 0; i < worlds_.size(); ++i) PrintWorld(*worlds_[i], i + 1);
-    Put("\n]}\n");
-    return ok_;
+    return End();
   }
 
  private:
@@ -42,7 +77,7 @@ class Printer {
     std::stable_sort(tracks.begin(), tracks.end(),
                      [](const Track* a, const Track* b) { return a->rank() < b->rank(); });
     bool named = false;
-    for (size_t i = 0; i < tracks.size() && ok_; ++i) {
+    for (size_t i = 0; i < tracks.size() && ok(); ++i) {
       const std::vector<Span> spans = tracks[i]->spans();
       if (spans.empty()) continue;
       if (!std::exchange(named, true)) {
@@ -54,14 +89,6 @@ class Printer {
       PrintMetadata("thread_sort_index", process, i + 1, {{"sort_index", i + 1}});
       for (const Span& span : spans) PrintSpan(span, process, i + 1);
     }
-  }
-
-  void PrintMetadata(const char* name, size_t process, size_t thread, Json args) {
-    PrintEvent({{"name", name},
-                {"ph", "M"},
-                {"pid", process},
-                {"tid", thread},
-                {"args", std::move(args)}});
   }
 
   void PrintSpan(const Span& span, size_t process, size_t thread) {
@@ -83,28 +110,61 @@ class Printer {
     PrintEvent(event);
   }
 
-  void PrintEvent(const Json& event) {
-    Put(absl::StrCat(std::exchange(first_, false) ? "\n" : ",\n",
-                     event.dump(-1, ' ', false, Json::error_handler_t::replace)));
-  }
-
-  // With three decimals at most.
-  static double Microseconds(absl::Duration duration) {
-    return static_cast<double>(absl::ToInt64Nanoseconds(duration)) / 1000;
-  }
-
-  void Put(absl::string_view text) { ok_ = ok_ && sink_(text); }
-
   const std::vector<const WorldTrace*> worlds_;
-  const Sink& sink_;
   absl::Duration start_;
-  bool first_ = true;
-  bool ok_ = true;
 };
 
-}  // namespace
+// What a rank posts ahead overlaps, so these are not events of a stack but a beginning and an end.
+class RecentPrinter : private EventList {
+ public:
+  explicit RecentPrinter(const Sink& sink) : EventList(sink) {}
 
-absl::Status WriteChromeTrace(const Trace& trace, const std::string& path) {
+  bool Print(absl::Span<const RecentOperation> recent) {
+    int rank = -1;
+    for (size_t i = 0; i < recent.size(); ++i) {
+      const auto thread = static_cast<size_t>(recent[i].rank) + 1;
+      if (std::exchange(rank, recent[i].rank) != recent[i].rank) {
+        PrintMetadata("thread_name", 1, thread, {{"name", absl::StrCat("rank ", recent[i].rank)}});
+        PrintMetadata("thread_sort_index", 1, thread, {{"sort_index", thread}});
+      }
+      PrintOperation(recent[i], thread, i + 1);
+    }
+    return End();
+  }
+
+ private:
+  void PrintOperation(const RecentOperation& operation, size_t thread, size_t id) {
+    Json event = {{"name", absl::StrCat(operation.name, operation.dropped ? " (dropped)" : "")},
+                  {"cat", "operation"},
+                  {"ph", "b"},
+                  {"id", id},
+                  {"ts", Microseconds(operation.posted)},
+                  {"pid", 1},
+                  {"tid", thread}};
+    Json end = event;
+    end["ph"] = "e";
+    Json args = {
+        {"region", operation.region}, {"sequence", operation.sequence}, {"bytes", operation.bytes}};
+    if (operation.steps != 1) args["steps"] = operation.steps;
+    absl::Duration last = operation.posted;
+    const auto tell = [&](const char* name, absl::Duration time) {
+      if (time == absl::InfiniteDuration()) return;
+      args[name] = Microseconds(time);
+      last = std::max(last, time);
+    };
+    tell("agreed", operation.agreed);
+    tell("issued", operation.issued);
+    tell("completed", operation.completed);
+    event["args"] = std::move(args);
+    end["ts"] = Microseconds(last);
+    PrintEvent(event);
+    PrintEvent(end);
+  }
+};
+
+using Print = std::function<bool(const Sink&)>;
+
+absl::Status WriteFile(const Print& print, const std::string& path) {
   const auto failed = [&path](int error) {
     return absl::ErrnoToStatus(
         error, absl::StrCat(absl::Utf8SafeCEscape(path), ": the trace cannot be written"));
@@ -114,19 +174,42 @@ absl::Status WriteChromeTrace(const Trace& trace, const std::string& path) {
   const Sink sink = [file](absl::string_view text) {
     return std::fwrite(text.data(), 1, text.size(), file) == text.size();
   };
-  int error = Printer(trace, sink).Print() ? 0 : errno;
+  int error = print(sink) ? 0 : errno;
   if (std::fclose(file) != 0 && error == 0) error = errno;
   return error == 0 ? absl::OkStatus() : failed(error);
 }
 
-std::string ChromeTraceText(const Trace& trace) {
+std::string TextOf(const Print& print) {
   std::string text;
-  const Sink sink = [&text](absl::string_view piece) {
+  static_cast<void>(print([&text](absl::string_view piece) {
     text.append(piece.data(), piece.size());
     return true;
-  };
-  static_cast<void>(Printer(trace, sink).Print());
+  }));
   return text;
+}
+
+Print PrintOf(const Trace& trace) {
+  return [&trace](const Sink& sink) { return TracePrinter(trace, sink).Print(); };
+}
+
+Print PrintOf(absl::Span<const RecentOperation> recent) {
+  return [recent](const Sink& sink) { return RecentPrinter(sink).Print(recent); };
+}
+
+}  // namespace
+
+absl::Status WriteChromeTrace(const Trace& trace, const std::string& path) {
+  return WriteFile(PrintOf(trace), path);
+}
+
+absl::Status WriteChromeTrace(absl::Span<const RecentOperation> recent, const std::string& path) {
+  return WriteFile(PrintOf(recent), path);
+}
+
+std::string ChromeTraceText(const Trace& trace) { return TextOf(PrintOf(trace)); }
+
+std::string ChromeTraceText(absl::Span<const RecentOperation> recent) {
+  return TextOf(PrintOf(recent));
 }
 
 }  // namespace mp

@@ -13,6 +13,10 @@
 // Streams without a Span, and Worlds without one, are left out.  Text that is no UTF-8 gets U+FFFD
 // where it is not.
 //
+// The last operations of a World's ranks (mp/flight.h) are written in the same way, a thread for
+// each rank: from the post to the end, or to the last thing that is known, with the times of
+// agreement and issue among the args.
+//
 // Threads. Any, at any time; see mp/trace.h for what is told.
 #ifndef MP_CHROME_TRACE_H_
 #define MP_CHROME_TRACE_H_
@@ -20,6 +24,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "mp/flight.h"
 #include "mp/trace.h"
 
 namespace mp {
@@ -28,8 +34,11 @@ namespace mp {
 // then stays.
 absl::Status WriteChromeTrace(const Trace& trace, const std::string& path);
 
+absl::Status WriteChromeTrace(absl::Span<const RecentOperation> recent, const std::string& path);
+
 // The text of that file.
 std::string ChromeTraceText(const Trace& trace);
+std::string ChromeTraceText(absl::Span<const RecentOperation> recent);
 
 }  // namespace mp
 

@@ -41,6 +41,9 @@ class Retirer {
  public:
   virtual ~Retirer() = default;
   virtual void Retire(Operation& operation) = 0;
+  // Before that, where whoever carries it out knows: it has run, and its streams are about to go
+  // on.
+  virtual void Ran(Operation&) {}
 };
 
 class Communicator {

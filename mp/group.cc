@@ -25,6 +25,7 @@ Group::Group(std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankS
       clock_(backend_->clock()),
       members_(std::move(members)),
       options_(std::move(options)),
+      log_(std::make_shared<RegionLog>(options_.name)),
       next_(members_.size(), options_.first_sequence),
       window_begin_(options_.first_sequence),
       issued_(options_.first_sequence) {
@@ -82,6 +83,8 @@ absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps, absl::Spa
     MP_RETURN_IF_ERROR(CheckPost(peer));
     if (places) MP_RETURN_IF_ERROR(OrderInputs(peer, lane));
     operation = &Join(peer, steps, parts);
+    member(peer).flight.Add(*log_, operation->sequence, steps, parts, lane == Lane::kComm,
+                            order_.last_post = sync::Cycles());
     operation->streams[static_cast<size_t>(peer)] = &stream;
     if (!graph_part.recordings.empty()) {
       operation->recordings.resize(members_.size());
@@ -134,9 +137,9 @@ absl::Status Group::CheckPost(int peer) {
     }
   }
   if (!failure_.failed()) return absl::OkStatus();
-  const std::string message = absl::StrCat(failure_.message, OnRank(peer));
-  member(peer).stream->TakeBack(message);
-  return MakeError(failure_.kind, message);
+  const Failure told = failure_.With(OnRank(peer));
+  member(peer).stream->TakeBack(told.message);
+  return told.ToStatus();
 }
 
 // The operation waits for absent ranks no longer than a rank does that brings `parts`.
@@ -258,7 +261,7 @@ absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts
       return ordered;
     }
     SetGraph(*operation, graph_part.graph);
-    all_arrive = EnterAll(*operation, absl::MakeSpan(arrives));
+    all_arrive = EnterAll(*operation, lane, absl::MakeSpan(arrives));
     for (int peer = 0; works != nullptr && peer < size(); ++peer) {
       works->push_back(
           Work(shared_from_this(), operation->sequence, LaneStream(peer, lane).Record()));
@@ -285,13 +288,18 @@ void Group::SetGraph(Operation& operation, RecordedGraph* graph) {
 }
 
 // Every rank posts the operation and takes its place; true where all are to arrive.
-bool Group::EnterAll(Operation& operation, absl::Span<bool> arrives) {
+bool Group::EnterAll(Operation& operation, Lane lane, absl::Span<bool> arrives) {
   Slot slot;
   slot.operation = &operation;
   Shorten(slot, operation.parts);
   window_.Push(slot);
   bool all = true;
+  const uint64_t now = order_.last_post = sync::Cycles();
   for (int peer = 0; peer < size(); ++peer) {
+    member(peer).flight.Add(
+        *log_, operation.sequence, operation.steps,
+        absl::MakeConstSpan(operation.parts).subspan(static_cast<size_t>(peer), 1),
+        lane == Lane::kComm, now);
     ++next_[static_cast<size_t>(peer)];
     Append(peer, operation);
     const bool one = communicator_->Enter(operation, peer);
@@ -321,6 +329,7 @@ void Group::GiveTicket(Operation& operation, std::vector<Pending>& next) {
   window_.Pop();
   ++window_begin_;
   operation.ticket = ++order_.tickets;
+  log_->Agreed(operation.sequence, order_.last_post);
   for (const auto& member : members_) {
     member->pending.Pop();
     if (member->pending.empty()) continue;
@@ -333,6 +342,7 @@ void Group::GiveTicket(Operation& operation, std::vector<Pending>& next) {
     return;
   }
   if (!operation.recordings.empty()) Conclude(std::move(operation.recordings), true);
+  log_->Issued(operation.sequence, order_.last_post);
   issued_.store(operation.sequence + 1, sync::kSeqCst);
   progress_.Raise();
   const absl::Status status = communicator_->Issue(operation);
@@ -400,6 +410,7 @@ void Group::IssueNow(Operation& operation) {
   const uint64_t sequence = operation.sequence;
   if (!operation.recordings.empty()) Conclude(std::move(operation.recordings), false);
   const absl::Status status = communicator_->Issue(operation);
+  if (status.ok()) log_->Issued(sequence, sync::Cycles());
   if (!status.ok()) {
     sync::MutexLock lock(order_.mutex);
     const ErrorKind kind =
@@ -419,6 +430,8 @@ void Group::Retire(Operation& operation) {
     operation.next_retired = head;
   } while (!retired_.compare_exchange_weak(head, &operation, sync::kRelease, sync::kRelaxed));
 }
+
+void Group::Ran(Operation& operation) { log_->Completed(operation.sequence, sync::Cycles()); }
 
 absl::Status Group::AwaitLead(int peer, uint64_t sequence, bool until_issued) {
   const auto lead = static_cast<uint64_t>(options_.max_lead);
@@ -450,7 +463,7 @@ absl::Status Group::AwaitLead(int peer, uint64_t sequence, bool until_issued) {
   if (status.ok()) return status;
   const std::string message = absl::StrCat(status.message(), OnRank(peer));
   member(peer).stream->TakeBack(message);
-  return MakeError(KindOf(status), message);
+  return MakeError(KindOf(status), message, RecentOf(status));
 }
 
 }  // namespace mp

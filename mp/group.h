@@ -25,6 +25,7 @@
 #include "mp/base/ring_queue.h"
 #include "mp/base/sync.h"
 #include "mp/communicator.h"
+#include "mp/flight.h"
 #include "mp/graph.h"
 #include "mp/group_options.h"
 #include "mp/operation.h"
@@ -45,6 +46,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   int size() const { return static_cast<int>(members_.size()); }
   const std::string& name() const { return options_.name; }
   const GroupOptions& options() const { return options_; }
+  const std::shared_ptr<RegionLog>& log() const { return log_; }
   RankState& member(int peer) const { return *members_[static_cast<size_t>(peer)]; }
   // The position of a rank; -1 where it is no member.
   int PeerOf(const RankState& rank) const;
@@ -119,13 +121,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   void Break(const Failure& cause);
 
  private:
-  struct Slot {
-    Operation* operation = nullptr;
-    bool stall_seen = false;
-    bool warned = false;
-    absl::Duration stalled_since;
-    absl::Duration absence_timeout = absl::InfiniteDuration();  // the shortest of its ranks'
-  };
+  using Slot = QueuedOperation;
 
   Group(std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankState>> members,
         GroupOptions options);
@@ -136,7 +132,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   bool AllRetired() const;
   // Posting; with the lock held.
   absl::Status CheckPost(int peer);
-  bool EnterAll(Operation& operation, absl::Span<bool> arrives);
+  bool EnterAll(Operation& operation, Lane lane, absl::Span<bool> arrives);
   void Append(int peer, Operation& operation);
   void Shorten(Slot& slot, absl::Span<const Part> parts) const;
   Operation& Join(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts);
@@ -154,6 +150,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   void IssueTicketed();
   void IssueNow(Operation& operation) override;
   void Retire(Operation& operation) override;
+  void Ran(Operation& operation) override;
   absl::Status AwaitLead(int peer, uint64_t sequence, bool until_issued);
   absl::Status CheckNotRecording() const;
   absl::StatusOr<std::shared_ptr<Recording>> Record(int peer, const CaptureBody& body);
@@ -163,6 +160,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   absl::Status ReplayAlone(const Recording& recording);
   void ReapGraphs();
   std::string Absence(const Slot& slot, absl::Duration waited) const;
+  std::string RecentPosts(ErrorKind kind, uint64_t sequence) const;
   std::string Head(uint64_t sequence) const;
   std::string OnRank(int peer) const;
   std::vector<int> MissingRanks(uint64_t sequence) const;
@@ -173,6 +171,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   const std::vector<std::shared_ptr<RankState>> members_;
   std::vector<int> ranks_;  // their numbers
   const GroupOptions options_;
+  const std::shared_ptr<RegionLog> log_;
   const std::string* traced_name_ = nullptr;    // null where the World is not traced
   std::unique_ptr<Communicator> communicator_;  // null for one rank
   std::vector<std::unique_ptr<Stream>> comm_streams_;

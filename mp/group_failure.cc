@@ -26,8 +26,11 @@ void Group::FailLocked(uint64_t from, ErrorKind kind, std::string message) {
     from = std::min(from, window_[i].operation->sequence);
     break;
   }
-  failure_ = Failure{kind, std::move(message)};
+  failure_ = Failure{kind, std::move(message), RecentPosts(kind, from)};
+  options_.flight->Note(failure_);
   failed_from_ = from;
+  log_->Failed(from);
+  order_.last_post = sync::Cycles();   // what was behind goes on now
   failed_.store(true, sync::kSeqCst);  // before anybody is released who might look
   std::vector<Pending> next;
   DropFrom(from, next);
@@ -39,9 +42,9 @@ void Group::Break(const Failure& cause) {
   if (communicator_ == nullptr) return;
   FailLocked(0, cause.kind, absl::StrCat("Region \"", name(), "\": ", cause.message));
   failed_from_ = 0;
+  log_->Failed(0);
   for (int peer = 0; peer < size(); ++peer) {
-    member(peer).stream->Report(
-        Failure{failure_.kind, absl::StrCat(failure_.message, OnRank(peer))});
+    member(peer).stream->Report(failure_.With(OnRank(peer)));
   }
 }
 
@@ -61,8 +64,7 @@ void Group::DropFrom(uint64_t from, std::vector<Pending>& next) {
     if (operation.sequence < from) continue;
     for (int peer = 0; peer < size(); ++peer) {
       if (next_[static_cast<size_t>(peer)] <= operation.sequence) continue;
-      member(peer).stream->Report(
-          Failure{failure_.kind, absl::StrCat(failure_.message, OnRank(peer))});
+      member(peer).stream->Report(failure_.With(OnRank(peer)));
     }
     operation.recordings.clear();  // their ranks hold them while they are told
     communicator_->Drop(operation);
@@ -84,6 +86,30 @@ void Group::MemberLeft(int peer, absl::string_view cause) {
 void Group::FailWithRun() {
   FailLocked(window_begin_, ErrorKind::kAbsentShard,
              absl::StrCat(Head(window_begin_), ": the Run has failed, ", options_.run->cause));
+}
+
+// What the ranks posted last: those first that have not posted the operation.
+std::string Group::RecentPosts(ErrorKind kind, uint64_t sequence) const {
+  constexpr size_t kMostRanks = 8, kMostPosts = 3;
+  if (kind != ErrorKind::kMismatch && kind != ErrorKind::kAbsentShard) return "";
+  std::vector<const RankState*> ranks;
+  for (const auto& member : members_) ranks.push_back(member.get());
+  std::stable_partition(ranks.begin(), ranks.end(), [&](const RankState* rank) {
+    return next_[static_cast<size_t>(PeerOf(*rank))] <= sequence;
+  });
+  const CycleClock::Reading now = options_.flight->clock.Now();
+  std::string text;
+  for (size_t i = 0; i < std::min(ranks.size(), kMostRanks); ++i) {
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "rank ", ranks[i]->id, ": ");
+    const auto recent = ranks[i]->flight.Recent(ranks[i]->id, now, kMostPosts);
+    if (recent.empty()) absl::StrAppend(&text, "nothing posted");
+    for (size_t post = 0; post < recent.size(); ++post) {
+      absl::StrAppend(&text, post == 0 ? "" : ", then ", ToString(recent[post], now.elapsed()));
+    }
+  }
+  if (ranks.size() > kMostRanks)
+    absl::StrAppend(&text, "; and ", ranks.size() - kMostRanks, " more");
+  return text;
 }
 
 bool Group::waiting() const { return !window_.empty(); }

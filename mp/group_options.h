@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "mp/flight.h"
 #include "mp/rank_state.h"
 #include "mp/recording.h"
 #include "mp/stream.h"
@@ -26,7 +27,17 @@ struct GroupOptions {
   int max_lead = 1;
   uint64_t first_sequence = 0;
   std::shared_ptr<const RunState> run;
+  std::shared_ptr<WorldFlight> flight;
   StallWatch* watch = nullptr;  // asked while a rank waits for others to catch up
+};
+
+// An operation without a ticket.
+struct QueuedOperation {
+  Operation* operation = nullptr;
+  bool stall_seen = false;
+  bool warned = false;
+  absl::Duration stalled_since;
+  absl::Duration absence_timeout = absl::InfiniteDuration();  // the shortest of its ranks'
 };
 
 // Which stream an operation stands on.

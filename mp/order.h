@@ -33,6 +33,7 @@ struct Order {
   sync::Mutex mutex;
   // Guarded by mutex:
   uint64_t tickets = 0;          // given so far
+  uint64_t last_post = 0;        // when, in cycles: what follows from a post has its time
   RingQueue<Ticketed> to_issue;  // where streams hold no places: in ticket order
   bool issuing = false;          // a thread is at it
 

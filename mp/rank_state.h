@@ -13,6 +13,7 @@
 #include "mp/base/ring_queue.h"
 #include "mp/base/sync.h"
 #include "mp/device.h"
+#include "mp/flight.h"
 #include "mp/stream.h"
 #include "mp/trace.h"
 
@@ -52,7 +53,8 @@ struct RankState {
 
   // Guarded by the Order's mutex.
   RingQueue<Pending> pending;  // in the order of the posts, over all Groups
-  bool left = false;           // posts nothing more for now
+  FlightRing flight;
+  bool left = false;  // posts nothing more for now
   std::string left_cause;
 
   // Guarded by the World.

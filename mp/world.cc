@@ -69,6 +69,8 @@ absl::StatusOr<Region> World::NewRegion(const std::vector<int>& ranks,
 
 absl::Status World::Synchronize(absl::Duration timeout) { return state_->Synchronize(timeout); }
 
+std::vector<RecentOperation> World::Recent() const { return state_->Recent(); }
+
 absl::Status World::Close() { return state_->Close(); }
 
 }  // namespace mp

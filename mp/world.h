@@ -29,6 +29,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "mp/backend.h"
+#include "mp/flight.h"
 #include "mp/mesh.h"
 #include "mp/region.h"
 
@@ -156,6 +157,10 @@ class World {
 
   // Waits for all streams of all ranks, and tells their first error.
   absl::Status Synchronize(absl::Duration timeout = absl::InfiniteDuration());
+
+  // What every rank has posted last, by rank and in the order of its posts (mp/flight.h): any
+  // thread, at any time.
+  std::vector<RecentOperation> Recent() const;
 
   // Ends all Regions with Closed and waits for what runs, at most close_timeout, then
   // DeadlineExceeded; what stands still on a GPU is aborted then.  A second Close does nothing.

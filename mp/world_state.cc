@@ -1,6 +1,7 @@
 #include "mp/world_state.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -177,6 +178,17 @@ absl::Status WorldState::Close() {
                                                   absl::FormatDuration(options_.close_timeout)));
 }
 
+std::vector<RecentOperation> WorldState::Recent() {
+  std::vector<RecentOperation> recent;
+  const CycleClock::Reading now = flight_->clock.Now();
+  sync::MutexLock lock(backend_->order().mutex);
+  for (const auto& rank : ranks_) {
+    std::vector<RecentOperation> one = rank->flight.Recent(rank->id, now);
+    std::move(one.begin(), one.end(), std::back_inserter(recent));
+  }
+  return recent;
+}
+
 // --- Regions and streams -----------------------------------------------------------------------
 
 absl::Status WorldState::CheckRanks(const std::vector<int>& ranks) const {
@@ -204,6 +216,7 @@ absl::StatusOr<GroupOptions> WorldState::OptionsOf(const std::vector<int>& ranks
   group_options.max_lead = options.max_lead.value_or(options_.max_lead);
   group_options.first_sequence = options.first_sequence;
   group_options.run = run_;
+  group_options.flight = flight_;
   group_options.watch = &backend_->stall_watch();
   if (group_options.max_lead < 1) {
     return InvalidArgument("NewRegion: max_lead ", group_options.max_lead, " must be positive");
@@ -228,10 +241,24 @@ absl::StatusOr<std::shared_ptr<Group>> WorldState::NewGroup(const std::vector<in
       std::shared_ptr<Group> group,
       Group::Create(backend_, std::move(members), communicator_.get(), std::move(group_options)));
   groups_.push_back(group);
+  KeepLog(group->log());
   for (int peer = 0; peer < group->size(); ++peer) {
     group->member(peer).memberships.push_back({group.get(), peer});
   }
   return group;
+}
+
+// A Region's log is kept for as long as a rank's last posts speak of it.
+void WorldState::KeepLog(const std::shared_ptr<const RegionLog>& log) {
+  sync::MutexLock lock(backend_->order().mutex);
+  auto& regions = flight_->regions;
+  const auto gone = [this](const std::shared_ptr<const RegionLog>& region) {
+    return region.use_count() == 1 &&
+           std::none_of(ranks_.begin(), ranks_.end(),
+                        [&](const auto& rank) { return rank->flight.Mentions(*region); });
+  };
+  regions.erase(std::remove_if(regions.begin(), regions.end(), gone), regions.end());
+  regions.push_back(log);
 }
 
 // Lets go of Groups that nobody holds any more and that have nothing under way.

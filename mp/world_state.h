@@ -14,6 +14,7 @@
 
 #include "mp/backend.h"
 #include "mp/base/sync.h"
+#include "mp/flight.h"
 #include "mp/group.h"
 #include "mp/rank_state.h"
 #include "mp/region.h"
@@ -42,6 +43,7 @@ class WorldState final : public StallWatch {
   absl::StatusOr<Stream*> NewStream(int rank);
   absl::Status Synchronize(absl::Duration timeout);
   absl::Status Close();
+  std::vector<RecentOperation> Recent();
 
   int size() const { return static_cast<int>(ranks_.size()); }
   Backend& backend() { return *backend_; }
@@ -75,7 +77,8 @@ class WorldState final : public StallWatch {
   // The streams of a rank; those of Groups live as long as `keep`.
   std::vector<Stream*> StreamsOf(int id, std::vector<std::shared_ptr<Group>>& keep);
   absl::Status SynchronizeRank(int id, absl::Duration timeout);
-  void ReapGroups();  // needs mutex_
+  void ReapGroups();                                          // needs mutex_
+  void KeepLog(const std::shared_ptr<const RegionLog>& log);  // of a new Group
   // Where what moves the ranks' data is broken: fails all Groups, then aborts what is under way.
   void CheckHealth();
   void BreakGroups(const Failure& cause);  // needs mutex_
@@ -85,6 +88,7 @@ class WorldState final : public StallWatch {
 
   const std::shared_ptr<Backend> backend_;
   const std::shared_ptr<RunState> run_ = std::make_shared<RunState>();
+  const std::shared_ptr<WorldFlight> flight_ = std::make_shared<WorldFlight>();
   const WorldOptions options_;
   std::vector<std::shared_ptr<RankState>> ranks_;
   std::vector<std::unique_ptr<Rank>> doors_;    // what a rank's function is given

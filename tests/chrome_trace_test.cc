@@ -298,5 +298,43 @@ TEST(ChromeTrace, OfARunTellsWhatTheTraceTells) {
   for (const auto& [sequence, count] : parts) EXPECT_EQ(count, kRanks) << sequence;
 }
 
+RecentOperation Recent(int rank, uint64_t sequence, int64_t posted) {
+  RecentOperation operation;
+  operation.rank = rank;
+  operation.region = "tensor";
+  operation.sequence = sequence;
+  operation.name = "Gather";
+  operation.bytes = 12;
+  operation.posted = Ns(posted);
+  operation.agreed = operation.issued = operation.completed = absl::InfiniteDuration();
+  return operation;
+}
+
+TEST(ChromeTrace, TheLastOperationsOfRanksAreBeginningsAndEnds) {
+  std::vector<RecentOperation> recent = {Recent(0, 3, 1000), Recent(0, 4, 2500), Recent(2, 3, 500)};
+  recent[0].agreed = recent[0].issued = Ns(4000);
+  recent[0].completed = Ns(6001);
+  recent[1].dropped = true;
+  recent[2].steps = 2;
+  recent[2].agreed = Ns(4000);
+  const std::vector<Json> events = EventsIn(ChromeTraceText(recent));
+  ASSERT_EQ(events.size(), 10u);  // two names and places, three beginnings and ends
+  EXPECT_EQ(events[0]["args"]["name"], "rank 0");
+  EXPECT_EQ(events[2], Json::parse(R"({"name":"Gather","cat":"operation","ph":"b","id":1,"ts":1.0,
+      "pid":1,"tid":1,"args":{"region":"tensor","sequence":3,"bytes":12,"agreed":4.0,"issued":4.0,
+      "completed":6.001}})"));
+  EXPECT_EQ(events[3], Json::parse(R"({"name":"Gather","cat":"operation","ph":"e","id":1,
+      "ts":6.001,"pid":1,"tid":1})"));
+  EXPECT_EQ(events[4]["name"], "Gather (dropped)");
+  EXPECT_EQ(events[4]["ts"], 2.5);
+  EXPECT_EQ(events[5]["ts"], 2.5);
+  EXPECT_FALSE(events[4]["args"].contains("agreed"));
+  EXPECT_EQ(events[6]["args"]["name"], "rank 2");
+  EXPECT_EQ(events[8]["tid"], 3);
+  EXPECT_EQ(events[8]["args"]["steps"], 2);
+  EXPECT_EQ(events[9]["ts"], 4.0);
+  EXPECT_TRUE(EventsIn(ChromeTraceText(absl::Span<const RecentOperation>())).empty());
+}
+
 }  // namespace
 }  // namespace mp::test

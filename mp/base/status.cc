@@ -9,6 +9,7 @@ namespace mp {
 namespace {
 
 constexpr absl::string_view kPayloadUrl = "mp/error-kind";
+constexpr absl::string_view kRecentUrl = "mp/recent";
 
 struct KindRow {
   ErrorKind kind;
@@ -45,9 +46,15 @@ ErrorKind KindOf(const absl::Status& status) {
   return ErrorKind::kNone;
 }
 
-absl::Status MakeError(ErrorKind kind, absl::string_view message) {
+std::string RecentOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kRecentUrl);
+  return payload.has_value() ? std::string(*payload) : std::string();
+}
+
+absl::Status MakeError(ErrorKind kind, absl::string_view message, absl::string_view recent) {
   absl::Status status(RowOf(kind).code, message);
   status.SetPayload(kPayloadUrl, absl::Cord(RowOf(kind).name));
+  if (!recent.empty()) status.SetPayload(kRecentUrl, absl::Cord(recent));
   return status;
 }
 

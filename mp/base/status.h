@@ -40,8 +40,12 @@ absl::string_view ErrorKindName(ErrorKind kind);
 // The kind of `status`; kNone where it is OK or not made by mp.
 ErrorKind KindOf(const absl::Status& status);
 
+// What the ranks concerned had posted last when the error arose, in one line (mp/flight.h); ""
+// where that says nothing about it.  Not part of the message.
+std::string RecentOf(const absl::Status& status);
+
 // A status of this kind with the status code that belongs to the kind.
-absl::Status MakeError(ErrorKind kind, absl::string_view message);
+absl::Status MakeError(ErrorKind kind, absl::string_view message, absl::string_view recent = "");
 
 template <typename... Parts>
 absl::Status InvalidArgument(const Parts&... parts) {
@@ -61,9 +65,16 @@ absl::Status UsageError(const Parts&... parts) {
 struct Failure {
   ErrorKind kind = ErrorKind::kNone;
   std::string message;
+  std::string recent;  // as RecentOf
 
   bool failed() const { return kind != ErrorKind::kNone; }
-  absl::Status ToStatus() const { return failed() ? MakeError(kind, message) : absl::OkStatus(); }
+  absl::Status ToStatus() const {
+    return failed() ? MakeError(kind, message, recent) : absl::OkStatus();
+  }
+  // The same with something behind the message.
+  Failure With(absl::string_view more) const {
+    return Failure{kind, absl::StrCat(message, more), recent};
+  }
 };
 
 namespace internal {

@@ -134,6 +134,7 @@ void HostOperation::Run() {
 void HostOperation::Complete(Strands& strands) {
   if (traced_region != nullptr) Record();  // while all strands are left here
   Reset();
+  retirer_.Ran(*this);
   for (int peer = 0; peer < world_size; ++peer) stream(peer).Resume(strands);
   retirer_.Retire(*this);
 }
@@ -165,7 +166,10 @@ void HostOperation::EndList(int peer, HostStream& lane, Strands& strands) {
   HostStream& own = stream(peer);
   lane.PassErrorTo(own);
   // Before the strand goes on: whoever then lets go of the graph shall find that it is over.
-  if (lists_.fetch_sub(1, sync::kAcqRel) == 1) retirer_.Retire(*this);
+  if (lists_.fetch_sub(1, sync::kAcqRel) == 1) {
+    retirer_.Ran(*this);
+    retirer_.Retire(*this);
+  }
   own.Resume(strands);
 }
 

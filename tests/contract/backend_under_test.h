@@ -63,6 +63,8 @@ struct BackendUnderTest {
   bool runs_unwatched = true;
   // Streams record what they run (mp/trace.h).
   bool records = true;
+  // World::Recent says when an operation has run.
+  bool tells_the_end = true;
   // Several ranks may have one device.
   bool shares_devices = true;
   // What a reduction reads and writes may be memory of another rank's device; otherwise that is

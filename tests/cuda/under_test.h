@@ -133,6 +133,7 @@ inline BackendUnderTest CudaUnderTest(const CudaSetup& cuda) {
           .doors_never_wait = false,
           .runs_unwatched = cuda.runs_unwatched,
           .records = false,
+          .tells_the_end = false,
           .shares_devices = !nccl_alone,
           .reduces_any_memory = direct,
           .reduces_at_any_byte = !nccl_alone,
