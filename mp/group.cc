@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "mp/agreement.h"
 #include "mp/base/check.h"
+#include "mp/wait.h"
 
 namespace mp {
 namespace {
@@ -93,7 +94,9 @@ absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps, absl::Spa
     if (operation->posted == 1) SetGraph(*operation, graph_part.graph);
     sequence = operation->sequence;
     arrives = communicator_->Enter(*operation, peer);
-    if (work != nullptr) *work = Work(shared_from_this(), sequence, stream.Record());
+    const Event place = places || work != nullptr ? stream.Record() : Event();
+    if (place.stream != nullptr) operation->positions[static_cast<size_t>(peer)] = place.position;
+    if (work != nullptr) *work = Work(shared_from_this(), sequence, place);
     if (operation->posted == size()) AgreeOrFail(*operation);
   }
   if (arrives) communicator_->Arrive(*operation, peer);
@@ -199,6 +202,7 @@ Operation* Group::NewOperation() {
   operation->posted = 0;
   operation->oldest = 0;
   operation->ticket = 0;
+  operation->positions.assign(members_.size(), Operation::kNowhere);
   operation->differing.clear();
   operation->recordings.clear();
   operation->graph = nullptr;
@@ -262,9 +266,10 @@ absl::Status Group::PostAll(const Descriptor& step, absl::Span<const Part> parts
     }
     SetGraph(*operation, graph_part.graph);
     all_arrive = EnterAll(*operation, lane, absl::MakeSpan(arrives));
-    for (int peer = 0; works != nullptr && peer < size(); ++peer) {
-      works->push_back(
-          Work(shared_from_this(), operation->sequence, LaneStream(peer, lane).Record()));
+    for (int peer = 0; (places || works != nullptr) && peer < size(); ++peer) {
+      const Event place = LaneStream(peer, lane).Record();
+      operation->positions[static_cast<size_t>(peer)] = place.position;
+      if (works != nullptr) works->push_back(Work(shared_from_this(), sequence, place));
     }
     TicketOrFindCrossing(*operation);
     all_arrive = all_arrive && operation->ticket != 0;
@@ -446,6 +451,7 @@ absl::Status Group::AwaitLead(int peer, uint64_t sequence, bool until_issued) {
   }
   if (!over()) {
     const absl::Duration start = clock_.Now();
+    Wait wait(*this, target - 1);
     while (true) {
       const uint32_t seen = progress_.Prepare();
       const absl::Duration sleep =

@@ -116,6 +116,9 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   // until that is so.
   absl::Duration CheckAbsence(absl::Duration now, std::vector<std::string>& warnings);
   void FailLocked(uint64_t from, ErrorKind kind, std::string message);
+  // The ranks that have not posted this operation; "Region "tensor", operation 7".
+  std::vector<int> MissingRanks(uint64_t sequence) const;
+  std::string Head(uint64_t sequence) const;
   // What the Group has issued is about to be aborted: fails all of its operations, those that have
   // ended too, since nobody can tell any more which those are.
   void Break(const Failure& cause);
@@ -161,9 +164,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   void ReapGraphs();
   std::string Absence(const Slot& slot, absl::Duration waited) const;
   std::string RecentPosts(ErrorKind kind, uint64_t sequence) const;
-  std::string Head(uint64_t sequence) const;
   std::string OnRank(int peer) const;
-  std::vector<int> MissingRanks(uint64_t sequence) const;
 
   const std::shared_ptr<Backend> backend_;
   Order& order_;

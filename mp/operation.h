@@ -105,9 +105,13 @@ class Operation {
     int peer;
     std::vector<Descriptor> steps;
   };
-  int posted = 0;                    // ranks that have posted it
-  int oldest = 0;                    // ranks of which it is the oldest post without a ticket
-  std::vector<Differing> differing;  // what disagreed with the first post
+  int posted = 0;  // ranks that have posted it
+  int oldest = 0;  // ranks of which it is the oldest post without a ticket
+  // By peer: up to where its stream stands still for it; kNowhere where no wait for a stream can be
+  // for this.
+  static constexpr uint64_t kNowhere = ~uint64_t{0};
+  std::vector<uint64_t> positions;
+  std::vector<Differing> differing;                    // what disagreed with the first post
   std::vector<std::shared_ptr<Recording>> recordings;  // kCapture: by peer
   Operation* next_retired = nullptr;
 };

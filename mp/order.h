@@ -8,6 +8,7 @@
 #define MP_ORDER_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "mp/base/ring_queue.h"
 #include "mp/base/sync.h"
@@ -15,6 +16,7 @@
 namespace mp {
 
 class Operation;
+class Wait;
 
 // Puts an operation that has its ticket onto its devices' streams.
 class Issuer {
@@ -36,6 +38,7 @@ struct Order {
   uint64_t last_post = 0;        // when, in cycles: what follows from a post has its time
   RingQueue<Ticketed> to_issue;  // where streams hold no places: in ticket order
   bool issuing = false;          // a thread is at it
+  std::vector<Wait*> waits;      // of threads that sleep
 
   // Issues what waits for it, unless another thread is at it, which then does so.  Called without
   // the mutex by whoever may have given a ticket.

@@ -12,6 +12,7 @@
 #include "mp/base/sync.h"
 #include "mp/order.h"
 #include "mp/stream.h"
+#include "mp/wait.h"
 
 namespace mp {
 
@@ -28,6 +29,7 @@ class StallWatches final : public StallWatch {
   }
   absl::Duration OnStall(Stream& stream, absl::Duration waited) override {
     absl::Duration sleep = kLongest;
+    if (Wait* wait = Wait::Current()) wait->Tell(order_.mutex, order_.waits);
     {
       sync::MutexLock lock(mutex_);
       for (StallWatch* watch : watches_) sleep = std::min(sleep, watch->OnStall(stream, waited));

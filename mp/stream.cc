@@ -1,6 +1,7 @@
 #include "mp/stream.h"
 
 #include "mp/recording.h"
+#include "mp/wait.h"
 
 namespace mp {
 namespace {
@@ -52,6 +53,7 @@ absl::Status Event::Synchronize(absl::Duration timeout) const {
     return Waited(*stream);
   }
   if (Done()) return absl::OkStatus();
+  mp::Wait wait(*stream, position, timeout == absl::InfiniteDuration());
   MP_ASSIGN_OR_RETURN(const bool passed, stream->DoBlock(position, timeout));
   return passed ? absl::OkStatus() : TimedOut(timeout);
 }
@@ -89,6 +91,7 @@ absl::Status Stream::Wait(const Event& event) {
                       event.stream->name());
   }
   if (event.stream == nullptr || event.stream == this) return absl::OkStatus();
+  mp::Wait wait(*event.stream, event.position, true);  // where DoWait waits
   return DoWait(event);
 }
 
@@ -97,6 +100,7 @@ absl::Status Stream::Synchronize(absl::Duration timeout) {
   if (recording() != nullptr) return Waited(*this);
   const Event all = DoRecord();
   if (!DoQuery(all.position)) {
+    mp::Wait wait(*this, all.position, timeout == absl::InfiniteDuration());
     MP_ASSIGN_OR_RETURN(const bool passed, DoBlock(all.position, timeout));
     if (!passed) return TimedOut(timeout);
   }

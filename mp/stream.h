@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -113,6 +114,11 @@ class Stream {
     const uint64_t thread = recording_thread_.load(sync::kRelaxed);
     return thread != 0 && thread == sync::ThisThread() ? recording_ : nullptr;
   }
+  // What work queued here up to `position` waits for and has not come yet, on a backend whose Wait
+  // does not wait itself.
+  void AppendAwaited(uint64_t position, std::vector<Event>& events) {
+    DoAppendAwaited(position, events);
+  }
   // The thread, by sync::ThisThread, that queues most of the work; 0 for none.  The host runs
   // compute at once on it while the stream is idle.
   void set_driver(uint64_t thread) { driver_.store(thread, sync::kRelaxed); }
@@ -142,6 +148,7 @@ class Stream {
   // Blocks the calling thread until `position` is passed; false where the timeout came first.
   virtual absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) = 0;
   virtual absl::Status DoCheckRoom() const = 0;
+  virtual void DoAppendAwaited(uint64_t, std::vector<Event>&) {}
   virtual NativeStream DoNative() const = 0;
 
   absl::Status TakeError();

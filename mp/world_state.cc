@@ -8,6 +8,8 @@
 #include "mp/base/check.h"
 #include "mp/base/status.h"
 #include "mp/trace.h"
+#include "mp/wait.h"
+#include "mp/wait_graph.h"
 
 namespace mp {
 // --- beginning and end -------------------------------------------------------------------------
@@ -342,6 +344,10 @@ absl::Duration WorldState::OnStall(Stream&, absl::Duration) {
   {
     sync::MutexLock lock(mutex_);
     sync::MutexLock order_lock(backend_->order().mutex);
+    const Wait* const wait = Wait::Current();
+    if (wait != nullptr && WaitGraph(ranks_, backend_->order()).FailDeadlock(*wait)) {
+      sleep = absl::ZeroDuration();
+    }
     for (const auto& group : groups_) {
       sleep = std::min(sleep, group->CheckAbsence(now, warnings));
     }

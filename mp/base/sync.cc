@@ -107,6 +107,11 @@ uint64_t ThisThread() {
   return id;
 }
 
+void*& ThreadPointer() {
+  thread_local void* pointer = nullptr;
+  return pointer;
+}
+
 uint32_t ThisThreadSlot() { return static_cast<uint32_t>(ThisThread()); }
 
 int CoreCount() {

@@ -179,6 +179,9 @@ uint64_t ThisThread();
 // A small number of the calling thread's own, for spreading threads over slots; may repeat.
 uint32_t ThisThreadSlot();
 
+// A pointer of the calling thread's own, null at first.
+void*& ThreadPointer();
+
 // The number of cores that this process may run on.
 int CoreCount();
 

@@ -222,7 +222,10 @@ void HostStream::Run() {
 }
 
 void HostStream::RunOwned(Strands& strands, bool may_compute) {
-  if (std::exchange(ends_its_wait_, false) && !Finish(&strands)) return;
+  if (std::exchange(ends_its_wait_, false)) {
+    SetAwaited(Event());
+    if (!Finish(&strands)) return;
+  }
   while (true) {
     Work work;
     {
@@ -249,7 +252,12 @@ bool HostStream::RunOne(Work work, Strands& strands) {
       Compute(*work.kernel);
       return true;
     case Work::Kind::kWait:
-      return !static_cast<HostStream*>(work.event.stream)->AddWaiter(work.event.position, *this);
+      SetAwaited(work.event);
+      if (static_cast<HostStream*>(work.event.stream)->AddWaiter(work.event.position, *this)) {
+        return false;
+      }
+      SetAwaited(Event());
+      return true;
     case Work::Kind::kPlace:
       work.operation->Reach(work.peer, strands);
       return false;
@@ -258,6 +266,25 @@ bool HostStream::RunOne(Work work, Strands& strands) {
       return true;
   }
   return true;
+}
+
+void HostStream::SetAwaited(const Event& event) {
+  sync::MutexLock lock(mutex_);
+  awaited_ = event;
+}
+
+// What is queued bears the last numbers that were given, and the work that is on the one before.
+void HostStream::DoAppendAwaited(uint64_t position, std::vector<Event>& events) {
+  sync::MutexLock lock(mutex_);
+  const uint64_t first = Submitted(state_.load(sync::kAcquire)) - queue_.size();
+  const auto append = [&](const Event& event, uint64_t at) {
+    const bool before = static_cast<int64_t>((position - at) << kPendingBits) >= 0;
+    if (before && !event.Done()) events.push_back(event);
+  };
+  append(awaited_, first);
+  for (size_t i = 0; i < queue_.size(); ++i) {
+    if (queue_[i].kind == Work::Kind::kWait) append(queue_[i].event, first + 1 + i);
+  }
 }
 
 bool HostStream::AddWaiter(uint64_t position, HostStream& stream) {

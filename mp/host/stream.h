@@ -118,8 +118,10 @@ class HostStream : public Stream, private Runnable {
   void RunKernel(const Kernel& kernel);
   [[gnu::cold]] void RecordKernel(const Kernel& kernel);  // runs it, and leaves its Span
   absl::Status DoCheckRoom() const override;
+  void DoAppendAwaited(uint64_t position, std::vector<Event>& events) override;
   // Registers `stream` to be resumed at `position`; false where that is passed already.
   bool AddWaiter(uint64_t position, HostStream& stream);
+  void SetAwaited(const Event& event);
   void ResumeWaiters(Strands* strands);
   bool HelpOnce();
   bool SpinUntil(uint64_t position, bool helps);
@@ -138,6 +140,7 @@ class HostStream : public Stream, private Runnable {
   alignas(sync::kApartBytes) sync::Mutex mutex_;
   RingQueue<Work> queue_;        // guarded by mutex_
   std::vector<Waiter> waiters_;  // guarded by mutex_
+  Event awaited_;                // of the piece of work that is on; guarded by mutex_
 };
 
 }  // namespace mp::host

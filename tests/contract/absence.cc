@@ -65,6 +65,7 @@ TEST(Abs1, EveryFormOfCallHasADeadline) {
       for (const bool of_the_region : {false, true}) {
         SCOPED_TRACE(absl::StrCat(form.name, " without rank ", absent));
         SteppedWorld stepped(3, 1, {.absence_timeout = absl::Seconds(30)});
+        for (const int id : {0, 2}) stepped.Away(id);
         RegionOptions options{.name = "tensor"};
         if (of_the_region) options.absence_timeout = absl::Seconds(3);
         ASSERT_OK_AND_ASSIGN(Region region, stepped.world().NewRegion({0, 1, 2}, options));
@@ -125,6 +126,7 @@ TEST(Abs1, ACallHasItsOwnDeadline) {
         SteppedWorld stepped(2, 1, {.absence_timeout = absl::Seconds(30)});
         ASSERT_OK_AND_ASSIGN(Buffer x, stepped.rank(0).device().Allocate(DType::kF32, {2, 1}));
         ASSERT_OK_AND_ASSIGN(Buffer joined, stepped.rank(0).device().Allocate(DType::kF32, {2, 2}));
+        stepped.Away(1);
         RankRegion& region = stepped.region(0);
         if (behind) {
           ASSERT_OK(region.AcquireSlot());  // waits as long as the World says
@@ -146,6 +148,7 @@ TEST(Abs1, ACallHasItsOwnDeadline) {
 TEST(Abs1, TheShortestOfTheRanksDeadlinesHolds) {
   SKIP_UNLESS(doors_never_wait);
   SteppedWorld stepped(3, 1, {.absence_timeout = absl::Seconds(30)});
+  stepped.Away(2);
   ASSERT_OK_AND_ASSIGN(Buffer x, stepped.rank(0).device().Allocate(DType::kF32, {2}));
   ASSERT_OK_AND_ASSIGN(Buffer y, stepped.rank(1).device().Allocate(DType::kF32, {2}));
   ASSERT_OK(stepped.region(0).AllReduce(x.view(), x.view(), {.absence_timeout = absl::Hours(1)}));
@@ -157,6 +160,7 @@ TEST(Abs1, TheShortestOfTheRanksDeadlinesHolds) {
 TEST(Abs1, EveryRankThatWaitsIsTold) {
   SKIP_UNLESS(doors_never_wait);
   SteppedWorld stepped(4, 1, {.absence_timeout = absl::Seconds(30)});
+  stepped.Away(2);
   Call call(stepped.world(), {.kind = OpKind::kAllGather});
   for (const int id : {0, 1, 3}) EXPECT_OK(call.Post(stepped.region(id)));
   for (const int id : {3, 0, 1}) {
@@ -194,6 +198,7 @@ TEST(Abs1, EveryWayToWaitHasTheDeadline) {
   for (size_t i = 0; i < waits.size(); ++i) {
     SCOPED_TRACE(i);
     SteppedWorld stepped(2, 1, {.absence_timeout = absl::Seconds(30)});
+    stepped.Away(1);
     Call call(stepped.world(), {});
     ASSERT_OK_AND_ASSIGN(Work work, call.Start(stepped.region(0)));
     EXPECT_THAT(waits[i](stepped.rank(0), work),
@@ -229,6 +234,7 @@ TEST(Abs1, TheLogIsToldBeforeThat) {
                        {.absence_timeout = absl::Seconds(60),
                         .absence_warning = absl::Seconds(10),
                         .log = [&](absl::string_view line) { lines.emplace_back(line); }});
+  stepped.Away(1);
   Call call(stepped.world(), {});
   EXPECT_OK(call.Post(stepped.region(0)));
   EXPECT_FALSE(stepped.rank(0).stream().Synchronize(absl::Seconds(9)).ok());

@@ -85,6 +85,11 @@ SteppedWorld::SteppedWorld(int ranks, uint64_t seed, WorldOptions options) {
   for (int id = 0; id < ranks; ++id) ranks_.emplace_back(world_->Attach(id).value());
 }
 
+void SteppedWorld::Away(int id) {
+  Leave(id);
+  OnThreads(1, [&](int) { ranks_[At(id)].emplace(world_->Attach(id).value()); });
+}
+
 std::vector<absl::Status> SteppedWorld::SynchronizeAll() {
   std::vector<absl::Status> told;
   for (auto& rank : ranks_) {

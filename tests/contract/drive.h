@@ -60,6 +60,8 @@ class SteppedWorld {
   absl::Status Synchronize(int id) { return rank(id).stream().Synchronize(); }
   // What every rank is told by a wait for its stream.
   std::vector<absl::Status> SynchronizeAll();
+  // Another thread drives the rank from now on, and does nothing with it: it might still come.
+  void Away(int id);
   // The thread stops driving the rank.
   void Leave(int id) { ranks_[At(id)].reset(); }
   sync::FakeClock& clock() { return clock_; }

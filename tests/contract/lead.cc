@@ -77,6 +77,7 @@ TEST(Ord5, TheCallThatWaitsHasADeadline) {
   for (const int lead : {1, 2, 4}) {
     SCOPED_TRACE(absl::StrCat("lead ", lead));
     SteppedWorld stepped(2, 1, {.absence_timeout = absl::Seconds(7), .max_lead = lead});
+    stepped.Away(1);
     absl::Status refusal;
     const int posted = PostsUntilRefused(stepped.region(0), refusal);
     EXPECT_THAT(posted, AnyOf(lead - 1, lead));

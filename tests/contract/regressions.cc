@@ -159,6 +159,7 @@ TEST(Ree4, TheLogMayAskTheLibrary) {
     EXPECT_OK(region->status());
   };
   SteppedWorld stepped(2, 1, options);
+  stepped.Away(1);
   region = &stepped.world().region();
   EXPECT_OK(stepped.region(0).AcquireSlot());
   EXPECT_THAT(stepped.Synchronize(0), KindIs(ErrorKind::kAbsentShard));

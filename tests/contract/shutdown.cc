@@ -208,6 +208,8 @@ TEST(Shut1, AThreadThatWaitsForATimeDoesNotRunTheWorkItWaitsFor) {
     EXPECT_EQ(run_by_the_waiter, 0);
     release.Add();
     ended.AwaitAtLeast(8);
+    while (absl::IsDeadlineExceeded(world->Close())) {  // the last has said that it is about to end
+    }
   }
 }
 

@@ -34,6 +34,8 @@ constexpr Covered kCovered[] = {
     {"mp/region.h", "tests/contract/"},
     {"mp/stall_watches.h", "tests/contract/"},
     {"mp/stream.h", "tests/contract/"},
+    {"mp/wait.h", "tests/contract/"},
+    {"mp/wait_graph.h", "tests/contract/"},
     {"mp/work.h", "tests/contract/"},
     {"mp/world.h", "tests/contract/"},
     {"mp/world_state.h", "tests/contract/"},
