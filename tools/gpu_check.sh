@@ -14,8 +14,8 @@ if [[ "${1:-}" == --build && $# == 2 ]]; then
   mkdir -p "$2"
   folder=$(realpath "$2")
   cd "$(dirname "$0")/.."
-  bazel build --config=opt "${programs[@]/#///tests/cuda/gpu:}"
-  bin=$(bazel info --config=opt bazel-bin 2>/dev/null)
+  bazel build --config=opt --config=gpu "${programs[@]/#///tests/cuda/gpu:}"
+  bin=$(bazel info --config=opt --config=gpu bazel-bin 2>/dev/null)
   for program in "${programs[@]}"; do
     install -m 755 "$bin/tests/cuda/gpu/$program" "$folder/"
   done

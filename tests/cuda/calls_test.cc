@@ -21,7 +21,7 @@ constexpr int kRanks = 4;
 class Calls : public ::testing::Test {
  protected:
   void MakeWorld(const Options& options) {
-    world_ = World::Create(NewBackend(options).value()).value();
+    world_ = World::Create(NewBackend(options).value(), {.rank_threads = false}).value();
     for (int rank = 0; rank < kRanks; ++rank) {
       shards_.push_back(world_->device(rank).Allocate(DType::kF32, {2, 3}).value());
       results_.push_back(world_->device(rank).Allocate(DType::kF32, {2, 3 * kRanks}).value());
