@@ -117,12 +117,6 @@ std::vector<RecentOperation> FlightRing::Recent(int rank, const CycleClock::Read
   return recent;
 }
 
-// Whoever closes or cancels a Region has his reasons.
-void WorldFlight::Note(const Failure& failure) {
-  if (failure.kind == ErrorKind::kClosed || failure.kind == ErrorKind::kCancelled) return;
-  if (!first_failure.failed()) first_failure = failure;
-}
-
 bool FlightRing::Mentions(const RegionLog& region) const {
   return std::any_of(posts_.begin(), posts_.end(),
                      [&](const Post& post) { return post.region == &region; });

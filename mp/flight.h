@@ -118,12 +118,8 @@ class FlightRing {
 struct WorldFlight {
   const CycleClock clock;
 
-  // Guarded by the Order's mutex.
-  Failure first_failure;                                  // of a Region
-  bool broken = false;                                    // what moves the data is
-  std::vector<std::shared_ptr<const RegionLog>> regions;  // that a rank's ring may speak of
-
-  void Note(const Failure& failure);
+  // Those that a rank's ring may speak of.  Guarded by the Order's mutex.
+  std::vector<std::shared_ptr<const RegionLog>> regions;
 };
 
 }  // namespace mp

@@ -27,7 +27,6 @@ void Group::FailLocked(uint64_t from, ErrorKind kind, std::string message) {
     break;
   }
   failure_ = Failure{kind, std::move(message), RecentPosts(kind, from)};
-  options_.flight->Note(failure_);
   failed_from_ = from;
   log_->Failed(from);
   order_.last_post = sync::Cycles();   // what was behind goes on now

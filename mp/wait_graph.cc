@@ -22,9 +22,9 @@ void Add(const Pending& pending, std::vector<Pending>& operations) {
 
 }  // namespace
 
-const Wait* WaitGraph::WaitOf(uint64_t thread, bool endless) const {
+const Wait* WaitGraph::WaitOf(uint64_t thread) const {
   for (const Wait* wait : order_.waits) {
-    if (wait->thread() == thread && (wait->endless() || !endless)) return wait;
+    if (wait->thread() == thread && wait->endless()) return wait;
   }
   return nullptr;
 }
@@ -68,11 +68,6 @@ void WaitGraph::AppendOlder(std::vector<Pending>& operations) const {
   }
 }
 
-Pending WaitGraph::OperationOf(const Wait& wait) const {
-  const std::vector<Pending> operations = OperationsOf(wait);
-  return operations.empty() ? Pending() : operations.front();
-}
-
 bool WaitGraph::Visit(const Wait& wait) {
   seen_.push_back(wait.thread());
   std::vector<Pending> operations = OperationsOf(wait);
@@ -86,7 +81,7 @@ bool WaitGraph::Visit(const Wait& wait) {
       const auto on_it = [&](const Step& step) { return step.wait->thread() == driver; };
       if (std::any_of(path_.begin(), path_.end(), on_it)) return true;
       if (std::find(seen_.begin(), seen_.end(), driver) != seen_.end()) continue;
-      const Wait* const next = WaitOf(driver, true);
+      const Wait* const next = WaitOf(driver);
       if (next != nullptr && Visit(*next)) return true;
     }
     path_.pop_back();

@@ -31,12 +31,6 @@ class WaitGraph {
   // true.
   bool FailDeadlock(const Wait& wait);
 
-  // What the thread waits for, of this World; null for nothing.
-  const Wait* WaitOf(uint64_t thread, bool endless) const;
-  // The oldest operation without a ticket that `wait` is for; none: one that has its ticket, or
-  // none at all.
-  Pending OperationOf(const Wait& wait) const;
-
  private:
   // A thread of the way, and the operation that it waits for, by way of older ones.
   struct Step {
@@ -45,6 +39,8 @@ class WaitGraph {
   };
 
   bool Visit(const Wait& wait);
+  // What the thread waits for without a limit; null for nothing.
+  const Wait* WaitOf(uint64_t thread) const;
   std::vector<Pending> OperationsOf(const Wait& wait) const;
   void AppendOlder(std::vector<Pending>& operations) const;
   std::string Table() const;

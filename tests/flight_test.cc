@@ -192,15 +192,5 @@ TEST(Flight, ALineSaysWhatItWasAndHowFarItCame) {
   EXPECT_THAT(ToString(operation, now), Not(HasSubstr("done")));
 }
 
-TEST(Flight, TheFirstFailureIsKeptUnlessItWasWanted) {
-  WorldFlight flight;
-  flight.Note({ErrorKind::kClosed, "closed"});
-  flight.Note({ErrorKind::kCancelled, "cancelled"});
-  EXPECT_FALSE(flight.first_failure.failed());
-  flight.Note({ErrorKind::kMismatch, "first"});
-  flight.Note({ErrorKind::kAbsentShard, "second"});
-  EXPECT_EQ(flight.first_failure.message, "first");
-}
-
 }  // namespace
 }  // namespace mp

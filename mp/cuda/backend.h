@@ -3,7 +3,7 @@
 //   MP_ASSIGN_OR_RETURN(auto backend, mp::cuda::NewBackend({}));
 //
 // With NCCL each GPU carries one rank.  Without (Transport::kDirect, or a GPU that is named more
-// than once) any number of ranks share a GPU:
+// than once) ranks share a GPU, up to 64 in a World:
 //
 //   mp::cuda::NewBackend({.devices = {0, 0, 0, 0}})   // an n-rank program on one GPU
 //
@@ -22,7 +22,8 @@
 
 namespace mp::cuda {
 
-// What carries reductions.  Gathers go by copies straight into place either way.
+// What carries reductions.  Gathers go by copies straight into place either way, and where GPUs do
+// not reach each other's memory by NCCL.
 enum class Transport {
   kAuto,    // kDirect up to direct_bytes, on shared GPUs and where there is no NCCL; else kNccl
   kNccl,    // NCCL alone
@@ -44,11 +45,13 @@ struct Options {
   sync::Clock* clock = nullptr;
 };
 
-// InvalidArgument: a number that is not a GPU of this machine, or one given twice with kNccl.
-// DeviceError: no driver, no GPU, or CUDA refuses.
+// InvalidArgument: a number that is not a GPU of this machine, one given twice with kNccl, or a
+// workspace below 1.  DeviceError: no driver, no GPU, or CUDA refuses.
 //
-// World::Create is UsageError over NCCL where another live Backend has a World over NCCL on one of
-// the GPUs (there is no order between the two), or where CUDA_LAUNCH_BLOCKING is set.
+// World::Create is InvalidArgument for ranks without NCCL that are more than 64, or on GPUs that do
+// not reach each other's memory; and with kNccl for ranks that share a GPU.  It is UsageError over
+// NCCL where another live Backend has a World over NCCL on one of the GPUs (there is no order
+// between the two), or where CUDA_LAUNCH_BLOCKING is set.
 absl::StatusOr<std::shared_ptr<Backend>> NewBackend(const Options& options);
 
 }  // namespace mp::cuda

@@ -1,13 +1,12 @@
 // Moves data between the GPUs of one process: reductions by NCCL or by kernels over peer pointers,
-// gathers by strided copies straight into place.
+// gathers by strided copies straight into place, or by NCCL where GPUs do not reach each other.
 //
 // A CUDA stream cannot hold a place for what is not agreed yet, so everything is done in Issue:
 //
 //   NCCL         one NCCL group for all steps and ranks.  An output that all share is reduced to by
 //                the rank whose memory it is, and every stream waits for all streams
-//   the rest     every stream waits for all streams (inputs ready, outputs free); each GPU's
-//   kernels
-//                and copies run on one of its streams; who got an output waits for all of them.
+//   the rest     every stream waits for all streams (inputs ready, outputs free); kernels and
+//                copies of each GPU run on one of its streams; who got an output waits for all.
 //                Where one stream does all the work the others meet there before and after
 //
 // See route.h for which it is.  The same functions put a graph's operations onto streams that

@@ -105,6 +105,7 @@ absl::StatusOr<std::unique_ptr<mp::Stream>> Device::DoNewStream() {
 
 absl::StatusOr<std::unique_ptr<mp::Stream>> Device::Wrap(cudaStream_t stream) {
   sync::MutexLock lock(launch_);
+  const RelaxedCapture relaxed;
   return Stream::Wrap(ordinal_, clock_, stream);
 }
 

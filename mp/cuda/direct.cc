@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "mp/base/status.h"
+#include "mp/cuda/push_copy.h"
 #include "mp/cuda/status.h"
 #include "mp/cuda/stream.h"
 
@@ -27,20 +28,6 @@ int64_t SliceBound(const Descriptor& step, int64_t slice, int64_t slices) {
   const int64_t units = (elements + unit - 1) / unit;
   const int64_t before = units / slices * slice + std::min(units % slices, slice);
   return std::min(before * unit, elements);
-}
-
-StridedCopy ByKernel(const Push& push) {
-  const auto pitch = [](const Push::Side& side) { return static_cast<int64_t>(side.pitch); };
-  const auto block = [&](const Push::Side& side) {
-    return pitch(side) * static_cast<int64_t>(side.rows);
-  };
-  StridedCopy copy;
-  copy.from = {push.from.data, pitch(push.from), block(push.from)};
-  copy.to = {push.to.data, pitch(push.to), block(push.to)};
-  copy.width = static_cast<int64_t>(push.width);
-  copy.height = static_cast<int64_t>(push.height);
-  copy.depth = static_cast<int64_t>(push.depth);
-  return copy;
 }
 
 template <typename Take>
@@ -127,7 +114,7 @@ void Direct::AddPush(const Push& push) {
   const bool too_long = push.from.pitch > kLongestPitch || push.to.pitch > kLongestPitch;
   Work& work = work_[leader_of_[source]];
   if (devices_[source]->reaches(*devices_[target]) && (same || few_bytes || too_long)) {
-    work.copies.push_back(ByKernel(push));
+    work.copies.push_back(CopyOf(push));
   } else if (!too_long) {
     work.pushes.push_back(push);
   } else {

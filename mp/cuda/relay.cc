@@ -6,6 +6,7 @@
 
 #include "mp/base/status.h"
 #include "mp/cuda/current_device.h"
+#include "mp/cuda/push_copy.h"
 #include "mp/cuda/status.h"
 
 namespace mp::cuda {
@@ -55,17 +56,10 @@ bool IsContiguous(const Push& push, const Push::Side& side) {
   return rows && (push.depth == 1 || side.rows == push.height);
 }
 
-StridedCopy Copy(const Push& push, const Push::Side& from, const Push::Side& to) {
-  const auto block = [](const Push::Side& side) {
-    return static_cast<int64_t>(side.pitch * side.rows);
-  };
-  StridedCopy copy;
-  copy.from = {from.data, static_cast<int64_t>(from.pitch), block(from)};
-  copy.to = {to.data, static_cast<int64_t>(to.pitch), block(to)};
-  copy.width = static_cast<int64_t>(push.width);
-  copy.height = static_cast<int64_t>(push.height);
-  copy.depth = static_cast<int64_t>(push.depth);
-  return copy;
+StridedCopy Copy(Push push, const Push::Side& from, const Push::Side& to) {
+  push.from = from;
+  push.to = to;
+  return CopyOf(push);
 }
 
 // The piece in a slot.

@@ -46,6 +46,7 @@ constexpr Covered kCovered[] = {
     {"mp/cuda/communicator.h", "tests/contract/"},
     {"mp/cuda/device.h", "tests/contract/"},
     {"mp/cuda/direct.h", "tests/contract/"},
+    {"mp/cuda/push_copy.h", "tests/contract/"},
     {"mp/cuda/relay.h", "tests/contract/"},
     {"mp/cuda/stream.h", "tests/contract/"},
     {"mp/host/backend.h", "tests/contract/"},

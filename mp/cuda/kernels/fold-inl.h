@@ -227,6 +227,22 @@ inline bool IsDefined(const Fold& fold) {
   return IsReducible(fold.dtype) && (fold.op != ReduceOp::kAvg || IsReducibleFloat(fold.dtype));
 }
 
+// One launch of every fold that is defined, of nothing: for a `load` that only loads.
+template <class Load>
+cudaError_t LoadFoldsBy(Load load) {
+  for (int dtype = 0; dtype < kDTypeCount; ++dtype) {
+    for (int op = 0; op < kReduceOpCount; ++op) {
+      Fold fold;
+      fold.dtype = static_cast<DType>(dtype);
+      fold.op = static_cast<ReduceOp>(op);
+      if (!IsDefined(fold)) continue;
+      const cudaError_t error = LaunchDefined(fold, load);
+      if (error != cudaSuccess) return error;
+    }
+  }
+  return cudaSuccess;
+}
+
 // LaunchFold, by `launch`.
 template <class Launch>
 cudaError_t LaunchFoldBy(const Fold& fold, Launch launch) {

@@ -31,19 +31,6 @@ cudaError_t LaunchFold(const Fold& fold, cudaStream_t stream) {
   return LaunchFoldBy(fold, fake::LaunchOn<decltype(ranges_of)>{stream, ranges_of});
 }
 
-cudaError_t LoadFolds() {
-  fake::LoadOnly load;
-  for (int dtype = 0; dtype < kDTypeCount; ++dtype) {
-    for (int op = 0; op < kReduceOpCount; ++op) {
-      Fold fold;
-      fold.dtype = static_cast<DType>(dtype);
-      fold.op = static_cast<ReduceOp>(op);
-      if (!IsDefined(fold)) continue;
-      const cudaError_t error = LaunchDefined(fold, load);
-      if (error != cudaSuccess) return error;
-    }
-  }
-  return cudaSuccess;
-}
+cudaError_t LoadFolds() { return LoadFoldsBy(fake::LoadOnly{}); }
 
 }  // namespace mp::cuda
