@@ -49,6 +49,20 @@ TEST_P(FidelityTest, AWaitKeepsTheRecordThatItFound) {
   EXPECT_EQ(cudaEventSynchronize(a.event), cudaSuccess);
 }
 
+// A later record that passes first, on another stream, is none of its business.
+TEST_P(FidelityTest, AWaitIsNotEndedByALaterRecord) {
+  OnDevice a(0), b(0), c(0);
+  Gate gate(a.stream);
+  EXPECT_EQ(cudaEventRecord(a.event, a.stream), cudaSuccess);
+  EXPECT_EQ(cudaStreamWaitEvent(b.stream, a.event, 0), cudaSuccess);
+  EXPECT_EQ(cudaEventRecord(a.event, c.stream), cudaSuccess);
+  EXPECT_EQ(cudaEventSynchronize(a.event), cudaSuccess);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(cudaStreamQuery(b.stream), cudaErrorNotReady);
+  static_cast<void>(cudaGetLastError());
+  gate.Open();
+  EXPECT_EQ(cudaStreamSynchronize(b.stream), cudaSuccess);
+}
+
 TEST_P(FidelityTest, AWaitHoldsTheOtherStream) {
   OnDevice a(0), b(0);
   a.Write({7, 8});

@@ -15,45 +15,46 @@
 namespace mp::fake {
 namespace {
 
+struct RecordState {
+  CUstream_st* where;
+  bool done = false;
+};
+
 struct EventState {
-  uint64_t recorded = 0;
-  uint64_t done = 0;
-  CUstream_st* where = nullptr;  // of the last record
+  std::shared_ptr<RecordState> last;  // null before the first
   // Of a last record in a capture: which, and what its stream had seen.
   bool captured = false;
   std::weak_ptr<Capture> capture;
   std::set<size_t> seen;
 };
 
+bool Passed(const std::shared_ptr<RecordState>& record) {
+  return record == nullptr || record->done;
+}
+
 class Mark final : public Task {
  public:
-  Mark(std::shared_ptr<EventState> event, uint64_t version)
-      : event_(std::move(event)), version_(version) {}
+  explicit Mark(std::shared_ptr<RecordState> record) : record_(std::move(record)) {}
   std::string Name() const override { return "cudaEventRecord"; }
-  bool Run() override {
-    event_->done = std::max(event_->done, version_);
-    return true;
+  bool Run() override { return record_->done = true; }
+
+ private:
+  std::shared_ptr<RecordState> record_;
+};
+
+// Waits for the record that was the last when it was queued, whatever becomes of later ones.
+class Wait final : public Task {
+ public:
+  explicit Wait(std::shared_ptr<RecordState> record) : record_(std::move(record)) {}
+  std::string Name() const override { return "cudaStreamWaitEvent"; }
+  bool Ready() const override { return Passed(record_); }
+  bool Run() override { return true; }
+  std::vector<Blocker> Blockers() const override {
+    return {{record_->where, "waits for an event"}};
   }
 
  private:
-  std::shared_ptr<EventState> event_;
-  uint64_t version_;
-};
-
-// Waits for the record that was the last when it was queued.
-class Wait final : public Task {
- public:
-  explicit Wait(std::shared_ptr<EventState> event)
-      : event_(std::move(event)), version_(event_->recorded), where_(event_->where) {}
-  std::string Name() const override { return "cudaStreamWaitEvent"; }
-  bool Ready() const override { return event_->done >= version_; }
-  bool Run() override { return true; }
-  std::vector<Blocker> Blockers() const override { return {{where_, "waits for an event"}}; }
-
- private:
-  std::shared_ptr<EventState> event_;
-  uint64_t version_;
-  CUstream_st* where_;
+  std::shared_ptr<RecordState> record_;
 };
 
 // Code of the program, which runs on a thread of its own: that of one stream does not wait for
@@ -302,7 +303,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return call.Return(cudaErrorStreamCaptureInvalidated);
   }
   const auto state = event->state;
-  const auto wait = [state](CUstream_st*) { return std::make_unique<mp::fake::Wait>(state); };
+  const auto wait = [state](CUstream_st*) { return std::make_unique<mp::fake::Wait>(state->last); };
   if (external) return call.Submit(stream, wait);
   if (state->captured && (stream->capture == nullptr || mp::fake::CaptureOf(core, *state))) {
     return call.Return(mp::fake::Join(core, *stream, *state));
@@ -311,7 +312,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     stream->capture->invalid = true;
     return call.Return(cudaErrorStreamCaptureIsolation);
   }
-  return state->recorded == state->done ? cudaSuccess : call.Submit(stream, wait);
+  return mp::fake::Passed(state->last) ? cudaSuccess : call.Submit(stream, wait);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void* data) {
@@ -366,8 +367,8 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
   }
   if (!external) state->captured = false;
   return call.Submit(stream, [state](CUstream_st* on) {
-    state->where = on;
-    return std::make_unique<mp::fake::Mark>(state, ++state->recorded);
+    state->last = std::make_shared<mp::fake::RecordState>(mp::fake::RecordState{on});
+    return std::make_unique<mp::fake::Mark>(state->last);
   });
 }
 
@@ -384,8 +385,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   const cudaError_t refused = mp::fake::RefuseCaptured(call.core(), *event->state);
   if (refused != cudaSuccess) return call.Return(refused);
   call.core().Poke();
-  const bool done = event->state->done == event->state->recorded;
-  return call.Return(done ? cudaSuccess : cudaErrorNotReady);
+  const bool passed = mp::fake::Passed(event->state->last);
+  return call.Return(passed ? cudaSuccess : cudaErrorNotReady);
 }
 
 // Waits for the record that is the last now.
@@ -396,10 +397,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   }
   const cudaError_t refused = mp::fake::RefuseCaptured(call.core(), *event->state);
   if (refused != cudaSuccess) return call.Return(refused);
-  const auto done = [state = event->state, version = event->state->recorded] {
-    return state->done >= version;
-  };
-  return call.Return(call.Wait(done) ? cudaSuccess : call.core().sticky);
+  const auto passed = [record = event->state->last] { return mp::fake::Passed(record); };
+  return call.Return(call.Wait(passed) ? cudaSuccess : call.core().sticky);
 }
 
 }  // extern "C"
