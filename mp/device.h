@@ -37,6 +37,10 @@ class Device {
   // Who is asked by threads that wait for streams made from now on; outlives them.
   void set_watch(StallWatch* watch) { watch_.store(watch, sync::kRelaxed); }
 
+  // Something on it does not end: what it has is not waited for any more, nor freed, and it takes
+  // nothing new.
+  void Abandon() { DoAbandon(); }
+
   // Makes the calling thread one that works with this device (cudaSetDevice).
   absl::Status BindThisThread() { return DoBindThisThread(); }
 
@@ -50,6 +54,7 @@ class Device {
   virtual void DoFree(void* data) = 0;
   virtual absl::StatusOr<std::unique_ptr<Stream>> DoNewStream() = 0;
   virtual absl::Status DoBindThisThread() = 0;
+  virtual void DoAbandon() {}
 
   const int index_;
   sync::Atomic<StallWatch*> watch_{nullptr};

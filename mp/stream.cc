@@ -101,8 +101,10 @@ absl::Status Stream::Synchronize(absl::Duration timeout) {
   const Event all = DoRecord();
   if (!DoQuery(all.position)) {
     mp::Wait wait(*this, all.position, timeout == absl::InfiniteDuration());
-    MP_ASSIGN_OR_RETURN(const bool passed, DoBlock(all.position, timeout));
-    if (!passed) return TimedOut(timeout);
+    const absl::StatusOr<bool> passed = DoBlock(all.position, timeout);
+    // What led to that says more.
+    if (!passed.ok()) return has_error_.load(sync::kAcquire) ? TakeError() : passed.status();
+    if (!*passed) return TimedOut(timeout);
   }
   return has_error_.load(sync::kAcquire) ? TakeError() : absl::OkStatus();
 }
@@ -111,6 +113,27 @@ void Stream::Report(const Failure& failure) {
   sync::MutexLock lock(mutex_);
   if (!error_.failed()) error_ = failure;
   has_error_.store(true, sync::kRelease);
+}
+
+std::optional<absl::Duration> Stream::StandsStill(absl::Duration now) {
+  const std::optional<uint64_t> progress = DoProgress();
+  sync::MutexLock lock(mutex_);
+  if (progress != progress_) stands_since_ = now;
+  progress_ = progress;
+  if (!progress.has_value()) return std::nullopt;
+  return now - stands_since_;
+}
+
+void Stream::Abandon(const Failure& failure) {
+  sync::MutexLock lock(mutex_);
+  if (!abandonment_.failed()) abandonment_ = failure;
+  abandoned_.store(true, sync::kRelease);
+}
+
+absl::Status Stream::CheckNotAbandoned() {
+  if (!abandoned_.load(sync::kAcquire)) return absl::OkStatus();
+  sync::MutexLock lock(mutex_);
+  return abandonment_.ToStatus();
 }
 
 void Stream::TakeBack(absl::string_view message) {

@@ -15,6 +15,7 @@
 #define MP_STREAM_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -126,6 +127,11 @@ class Stream {
   void set_name(std::string name) { name_ = std::move(name); }
   const std::string& name() const { return name_; }
   void set_watch(StallWatch* watch) { watch_.store(watch, sync::kRelaxed); }
+  // For how long, as far as calls of this have seen, it has not moved with operations on it that
+  // only their device can end; nothing where it has none.
+  std::optional<absl::Duration> StandsStill(absl::Duration now);
+  // Nobody waits for it any more: whoever does is told `failure`.
+  void Abandon(const Failure& failure);
   // Where it records what it runs; null for nowhere.  Set before anything is queued.
   void set_track(Track* track) { track_ = track; }
   Track* track() const { return track_; }
@@ -134,6 +140,8 @@ class Stream {
   Stream() = default;
   uint64_t driver() const { return driver_.load(sync::kRelaxed); }
   StallWatch* watch() const { return watch_.load(sync::kRelaxed); }
+  // OK until it is abandoned.
+  absl::Status CheckNotAbandoned();
 
  private:
   friend struct Event;
@@ -149,6 +157,8 @@ class Stream {
   virtual absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) = 0;
   virtual absl::Status DoCheckRoom() const = 0;
   virtual void DoAppendAwaited(uint64_t, std::vector<Event>&) {}
+  // A number that grows as it moves, while such operations are on it.
+  virtual std::optional<uint64_t> DoProgress() { return std::nullopt; }
   virtual NativeStream DoNative() const = 0;
 
   absl::Status TakeError();
@@ -162,8 +172,13 @@ class Stream {
   sync::Atomic<uint64_t> recording_thread_{0};
   Recording* recording_ = nullptr;  // that thread's
   sync::Atomic<bool> has_error_{false};
+  sync::Atomic<bool> abandoned_{false};
   sync::Mutex mutex_;
-  Failure error_;  // guarded by mutex_
+  // Guarded by mutex_:
+  Failure error_;
+  Failure abandonment_;
+  std::optional<uint64_t> progress_;  // as it was seen last
+  absl::Duration stands_since_;       // and when it was seen first
 };
 
 }  // namespace mp

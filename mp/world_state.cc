@@ -12,6 +12,13 @@
 #include "mp/wait_graph.h"
 
 namespace mp {
+namespace {
+
+// How long what is aborted may take to end.
+constexpr absl::Duration kAbortPatience = absl::Seconds(2);
+
+}  // namespace
+
 // --- beginning and end -------------------------------------------------------------------------
 
 absl::Status WorldState::CheckOptions() const {
@@ -23,6 +30,7 @@ absl::Status WorldState::CheckOptions() const {
   MP_RETURN_IF_ERROR(check(options_.absence_timeout, "absence_timeout"));
   MP_RETURN_IF_ERROR(check(options_.absence_warning, "absence_warning"));
   MP_RETURN_IF_ERROR(check(options_.close_timeout, "close_timeout"));
+  MP_RETURN_IF_ERROR(check(options_.device_deadline, "device_deadline"));
   if (options_.max_lead < 1) {
     return InvalidArgument("World: max_lead ", options_.max_lead, " must be at least 1");
   }
@@ -327,19 +335,68 @@ void WorldState::CheckHealth() {
   if (communicator_ == nullptr) return;
   const absl::Status health = communicator_->Health();
   if (health.ok()) return;
+  Break({KindOf(health),
+         absl::StrCat("all operations of its World were aborted, because ", health.message())});
+}
+
+void WorldState::Break(const Failure& cause) {
   {
     sync::MutexLock lock(mutex_);
     if (std::exchange(broken_, true)) return;
-    BreakGroups({KindOf(health), absl::StrCat("all operations of its World were aborted, because ",
-                                              health.message())});
+    BreakGroups(cause);
   }
   communicator_->Abort();
 }
 
-absl::Duration WorldState::OnStall(Stream&, absl::Duration) {
+RankState* WorldState::OwnerOf(const Stream& stream) {
+  for (const auto& rank : ranks_) {
+    if (rank->stream.get() == &stream) return rank.get();
+    for (const auto& more : rank->more_streams) {
+      if (more.get() == &stream) return rank.get();
+    }
+    for (const RankState::Membership& membership : rank->memberships) {
+      if (&membership.group->comm_stream(membership.peer) == &stream) return rank.get();
+    }
+  }
+  return nullptr;
+}
+
+absl::Duration WorldState::CheckStanding(Stream& stream, absl::Duration waited) {
+  const absl::Duration deadline = options_.device_deadline;
+  if (communicator_ == nullptr || deadline == absl::InfiniteDuration()) return deadline;
+  RankState* owner = nullptr;
+  bool broken = false;
+  {
+    sync::MutexLock lock(mutex_);
+    owner = OwnerOf(stream);
+    broken = broken_;
+  }
+  if (owner == nullptr) return absl::InfiniteDuration();
+  const std::optional<absl::Duration> seen = stream.StandsStill(backend_->clock().Now());
+  if (!seen.has_value()) return absl::InfiniteDuration();
+  // While nobody waited it may have been idle.
+  const absl::Duration stands = std::min(*seen, waited);
+  const absl::Duration patience = std::min(deadline, kAbortPatience);
+  const absl::Duration left = (broken ? deadline + patience : deadline) - stands;
+  if (left > absl::ZeroDuration()) return left;
+  const std::string what =
+      absl::StrCat(stream.name(), " on ", owner->device->name(), " has not moved for ",
+                   absl::FormatDuration(deadline), " (device_deadline) with operations on it");
+  if (!broken) {
+    Break({ErrorKind::kDeviceError,
+           absl::StrCat("all operations of its World were aborted, because ", what)});
+    return patience;
+  }
+  owner->device->Abandon();
+  stream.Abandon(
+      {ErrorKind::kDeviceLost, absl::StrCat(what, ", nor after an abort: restart the process")});
+  return absl::ZeroDuration();
+}
+
+absl::Duration WorldState::OnStall(Stream& stream, absl::Duration waited) {
   CheckHealth();
+  absl::Duration sleep = CheckStanding(stream, waited);
   const absl::Duration now = backend_->clock().Now();
-  absl::Duration sleep = absl::InfiniteDuration();
   std::vector<std::string> warnings;
   {
     sync::MutexLock lock(mutex_);

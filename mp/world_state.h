@@ -81,7 +81,12 @@ class WorldState final : public StallWatch {
   void KeepLog(const std::shared_ptr<const RegionLog>& log);  // of a new Group
   // Where what moves the ranks' data is broken: fails all Groups, then aborts what is under way.
   void CheckHealth();
-  void BreakGroups(const Failure& cause);  // needs mutex_
+  // The same where `stream`, if it is one of a rank, has stood still for too long; otherwise how
+  // long until that is so.
+  absl::Duration CheckStanding(Stream& stream, absl::Duration waited);
+  RankState* OwnerOf(const Stream& stream);  // needs mutex_; null for none
+  void Break(const Failure& cause);          // once; needs mutex_ not to be held
+  void BreakGroups(const Failure& cause);    // needs mutex_
   absl::Status CheckRanks(const std::vector<int>& ranks) const;
   absl::StatusOr<GroupOptions> OptionsOf(const std::vector<int>& ranks,
                                          const RegionOptions& options);

@@ -22,7 +22,7 @@ Device::Turn::~Turn() {
 Device::~Device() {
   const RelaxedCapture relaxed;
   warm_up_stream_.reset();
-  if (warm_up_memory_ != nullptr) cudaFree(warm_up_memory_);
+  if (warm_up_memory_ != nullptr && !abandoned_.load(sync::kAcquire)) cudaFree(warm_up_memory_);
 }
 
 absl::Status Device::Open(const std::vector<std::unique_ptr<Device>>& others) {
@@ -77,7 +77,14 @@ absl::Status Device::ReachPeer(const Device& peer) {
   return absl::OkStatus();
 }
 
+absl::Status Device::CheckNotAbandoned() const {
+  if (!abandoned_.load(sync::kAcquire)) return absl::OkStatus();
+  return MakeError(ErrorKind::kDeviceLost,
+                   absl::StrCat("what runs on ", DoName(), " does not end: restart the process"));
+}
+
 absl::StatusOr<void*> Device::DoAllocate(int64_t bytes) {
+  MP_RETURN_IF_ERROR(CheckNotAbandoned());
   if (bytes == 0) return nullptr;
   sync::MutexLock lock(launch_);
   const RelaxedCapture relaxed;
@@ -90,7 +97,8 @@ absl::StatusOr<void*> Device::DoAllocate(int64_t bytes) {
 }
 
 void Device::DoFree(void* data) {
-  if (data == nullptr) return;
+  // CUDA would wait for what runs there.
+  if (data == nullptr || abandoned_.load(sync::kAcquire)) return;
   sync::MutexLock lock(launch_);
   const RelaxedCapture relaxed;
   CurrentDevice current(ordinal_);
@@ -98,6 +106,7 @@ void Device::DoFree(void* data) {
 }
 
 absl::StatusOr<std::unique_ptr<mp::Stream>> Device::DoNewStream() {
+  MP_RETURN_IF_ERROR(CheckNotAbandoned());
   sync::MutexLock lock(launch_);
   const RelaxedCapture relaxed;
   return Stream::Create(ordinal_, clock_);

@@ -66,6 +66,8 @@ class Device final : public mp::Device {
   void DoFree(void* data) override;
   absl::StatusOr<std::unique_ptr<mp::Stream>> DoNewStream() override;
   absl::Status DoBindThisThread() override;
+  void DoAbandon() override { abandoned_.store(true, sync::kRelease); }
+  absl::Status CheckNotAbandoned() const;
 
   const int ordinal_;
   sync::Clock& clock_;
@@ -74,6 +76,7 @@ class Device final : public mp::Device {
   std::unique_ptr<Stream> warm_up_stream_;
   std::shared_ptr<Turn> turn_;
   std::vector<int> reached_;  // ordinals of other GPUs
+  sync::Atomic<bool> abandoned_{false};
 };
 
 }  // namespace mp::cuda

@@ -18,6 +18,9 @@ namespace {
 // Events made with the stream, so that a steady state makes none.
 constexpr int kFirstEvents = 16;
 
+// One mark for so many operations, if nobody wants more.
+constexpr int kOperationsPerMark = 16;
+
 // A waiting thread looks all the time at first, then ever more seldom.
 constexpr absl::Duration kSpin = absl::Microseconds(50);
 constexpr absl::Duration kShortestSleep = absl::Microseconds(20);
@@ -156,10 +159,12 @@ void Stream::Close(uint64_t position) {
     Mark& mark = MarkAt(position);
     MP_CHECK(mark.state == Mark::kOpen);
     mark.state = Mark::kClosed;
-    if (position == last() && !mark.wanted) {
+    operations_until_ = position;
+    if (position == last() && !mark.wanted && ++unmarked_ < kOperationsPerMark) {
       marks_.pop_back();
       return;
     }
+    unmarked_ = 0;
     for (Mark& next : marks_) {
       if (next.state == Mark::kOpen) break;
       if (next.state == Mark::kClosed && status.ok()) status = RecordAt(next);
@@ -254,9 +259,24 @@ bool Stream::DoQuery(uint64_t position) const {
 absl::StatusOr<bool> Stream::DoBlock(uint64_t position, absl::Duration timeout) {
   Pauses pauses(clock_, *this, watch(), timeout);
   while (!DoQuery(position)) {
+    MP_RETURN_IF_ERROR(CheckNotAbandoned());
     if (!pauses.Next()) return false;
   }
   return true;
+}
+
+// Marks that nobody asks about pass unseen: it asks about them.
+std::optional<uint64_t> Stream::DoProgress() {
+  while (true) {
+    uint64_t passed = 0;
+    {
+      sync::MutexLock lock(mutex_);
+      passed = passed_.load(sync::kRelaxed);
+      if (passed >= operations_until_ || marks_.empty()) return std::nullopt;
+      if (marks_.front().state != Mark::kRecorded) return std::nullopt;
+    }
+    if (!DoQuery(passed + 1)) return passed;
+  }
 }
 
 absl::StatusOr<bool> Stream::Hold(cudaStream_t handle, uint64_t position) {

@@ -13,6 +13,9 @@
 // only: a mark would spoil the capture as soon as anybody asks for it, and so would waiting for
 // one. Both are Unsupported then.
 //
+// Every sixteenth operation has a mark that nobody has asked for, so that a long queue of them can
+// be seen to move.
+//
 // Completion is polled.  An error that a poll finds is reported to the stream, and counts as
 // passed: nothing waits for a device that is lost.
 #ifndef MP_CUDA_STREAM_H_
@@ -23,6 +26,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -76,6 +80,7 @@ class Stream final : public mp::Stream {
   absl::Status DoWait(const mp::Event& event) override;
   bool DoQuery(uint64_t position) const override;
   absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) override;
+  std::optional<uint64_t> DoProgress() override;
   absl::Status DoCheckRoom() const override;  // where too much is queued CUDA makes the caller wait
   NativeStream DoNative() const override { return {handle_, ordinal_}; }
 
@@ -100,6 +105,8 @@ class Stream final : public mp::Stream {
 
   sync::Mutex mutex_;
   sync::Atomic<uint64_t> passed_{0};  // written under mutex_
+  uint64_t operations_until_ = 0;     // the mark behind the last operation
+  int unmarked_ = 0;                  // operations since the last mark
   std::deque<Mark> marks_;            // marks_[i] has position passed_ + 1 + i
   std::vector<cudaEvent_t> free_;
 };

@@ -21,6 +21,7 @@ TEST(World, RefusesOptionsThatCannotBe) {
       {{.absence_timeout = -absl::Seconds(1)}, "absence_timeout"},
       {{.absence_warning = -absl::Seconds(1)}, "absence_warning"},
       {{.close_timeout = -absl::Seconds(1)}, "close_timeout"},
+      {{.device_deadline = -absl::Seconds(1)}, "device_deadline"},
   };
   for (const auto& [options, says] : wrong) {
     EXPECT_THAT(World::Create(backend, options).status(),

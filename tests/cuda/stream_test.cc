@@ -8,8 +8,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "mp/base/status.h"
 #include "mp/base/sync.h"
 #include "mp/cuda/status.h"
@@ -99,6 +101,48 @@ struct Do {
         cudaLaunchHostFunc(static_cast<cudaStream_t>(stream.handle), run, new Do(*this)));
   }
 };
+
+// Operations that nobody has marked can be seen to pass, sixteen at a time.
+TEST_P(StreamTest, StandsStillWhileOperationsDoNotPass) {
+  const auto operate = [&](int count) {
+    for (int i = 0; i < count; ++i) a_->Close(a_->Open());
+  };
+  const auto after = [&](int seconds) { return a_->StandsStill(absl::Seconds(seconds)); };
+  ASSERT_EQ(a_->Launch(Gate{&tickets_, 1}), absl::OkStatus());
+  ASSERT_EQ(b_->Launch(Gate{&tickets_, 1}), absl::OkStatus());
+  b_->Record();
+  EXPECT_EQ(b_->StandsStill(absl::ZeroDuration()), std::nullopt) << "no operation";
+  operate(16);
+  ASSERT_EQ(a_->Launch(Gate{&tickets_, 2}), absl::OkStatus());
+  operate(1);
+  const Event end = a_->Record();
+  EXPECT_EQ(after(10), absl::ZeroDuration());
+  EXPECT_EQ(after(15), absl::Seconds(5));
+  tickets_ = 1;
+  while (after(20) != absl::ZeroDuration()) LetRun();
+  LetRun();
+  after(20);
+  EXPECT_EQ(after(27), absl::Seconds(7));
+  EXPECT_FALSE(end.Done());
+  tickets_ = 2;
+  EXPECT_EQ(end.Synchronize(), absl::OkStatus());
+  EXPECT_EQ(after(30), std::nullopt);
+}
+
+TEST_P(StreamTest, WhoeverWaitsForAnAbandonedOneIsTold) {
+  ASSERT_EQ(a_->Launch(Gate{&tickets_, 1}), absl::OkStatus());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(a_->Synchronize(absl::Milliseconds(1))));
+  a_->Abandon({ErrorKind::kDeviceLost, "it stands"});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(KindOf(a_->Synchronize()), ErrorKind::kDeviceLost);
+    EXPECT_EQ(KindOf(a_->Record().Synchronize()), ErrorKind::kDeviceLost);
+  }
+  EXPECT_FALSE(a_->Record().Done());
+  tickets_ = 1;
+  const Event last = a_->Record();
+  while (!last.Done()) LetRun();
+  EXPECT_EQ(last.Synchronize(), absl::OkStatus()) << "what has passed needs no wait";
+}
 
 TEST_P(StreamTest, WorkWaitsForTheMarkAcrossDevices) {
   int done = 0;
