@@ -26,7 +26,7 @@ void Abandon(cudaStream_t stream) {
   if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) return;
   if (status == cudaStreamCaptureStatusNone) return;
   cudaGraph_t graph = nullptr;
-  if (cudaStreamEndCapture(stream, &graph) != cudaSuccess) cudaGetLastError();  // it was spoilt
+  Forgive(cudaStreamEndCapture(stream, &graph));  // it was spoilt
   if (graph != nullptr) cudaGraphDestroy(graph);
 }
 

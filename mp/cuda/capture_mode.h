@@ -9,6 +9,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "mp/cuda/status.h"
+
 namespace mp::cuda {
 
 class RelaxedCapture {
@@ -23,9 +25,9 @@ class RelaxedCapture {
  private:
   // Where CUDA refuses, the mode stays as it was, and the calls that follow say what is wrong.
   bool Exchange() {
-    if (cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess) return true;
-    cudaGetLastError();
-    return false;
+    const cudaError_t result = cudaThreadExchangeStreamCaptureMode(&mode_);
+    Forgive(result);
+    return result == cudaSuccess;
   }
 
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then what the thread had before

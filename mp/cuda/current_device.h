@@ -25,10 +25,9 @@ class CurrentDevice {
   ~CurrentDevice() {
     int now = -1;
     if (before_ < 0) return;
-    const bool known = cudaGetDevice(&now) == cudaSuccess;
-    if (known && now == before_) return;
-    const bool restored = cudaSetDevice(before_) == cudaSuccess;
-    if (!known || !restored) cudaGetLastError();  // there is nobody to tell
+    const cudaError_t known = cudaGetDevice(&now);
+    Forgive(known);  // there is nobody to tell
+    if (known != cudaSuccess || now != before_) Forgive(cudaSetDevice(before_));
   }
 
   CurrentDevice(const CurrentDevice&) = delete;

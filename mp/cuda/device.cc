@@ -68,7 +68,7 @@ absl::Status Device::ReachPeer(const Device& peer) {
   const RelaxedCapture relaxed;
   const cudaError_t result = cudaDeviceEnablePeerAccess(peer.ordinal_, 0);
   if (result == cudaErrorPeerAccessAlreadyEnabled) {
-    cudaGetLastError();
+    Forgive(result);
   } else {
     MP_RETURN_IF_ERROR(ToStatus(
         result, absl::StrCat("cudaDeviceEnablePeerAccess from ", DoName(), " to ", peer.DoName())));

@@ -19,9 +19,6 @@ constexpr size_t kEngineRowBytes = 4096;
 // Slices end on whole lines of a GPU's cache.
 constexpr int64_t kLineBytes = 128;
 
-// What a copy engine takes as the distance of two rows (cudaDeviceProp::memPitch).
-constexpr size_t kLongestPitch = (size_t{1} << 31) - 1;
-
 int64_t SliceBound(const Descriptor& step, int64_t slice, int64_t slices) {
   const int64_t elements = step.shape.elements();
   const int64_t unit = std::max<int64_t>(kLineBytes / SizeOf(step.dtype), 1);

@@ -32,7 +32,7 @@ CudaGraph::~CudaGraph() {
   const RelaxedCapture relaxed;
   // An error is the streams' to tell.
   for (const cudaEvent_t end : ends_) {
-    if (end != nullptr && cudaEventSynchronize(end) != cudaSuccess) cudaGetLastError();
+    if (end != nullptr) Forgive(cudaEventSynchronize(end));
   }
   sync::MutexLock lock(clique_->launch());
   clique_->LetGo(graphs_);
@@ -51,7 +51,7 @@ bool CudaGraph::idle() const {
   const RelaxedCapture relaxed;
   for (const cudaEvent_t end : ends_) {
     const cudaError_t result = cudaEventQuery(end);
-    if (result != cudaSuccess) cudaGetLastError();  // an answer, or the streams' to tell
+    Forgive(result);  // an answer, or the streams' to tell
     if (result == cudaErrorNotReady) return false;
   }
   return true;

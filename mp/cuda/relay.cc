@@ -14,15 +14,25 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
+size_t BytesOf(const Push& push) { return push.width * push.height * push.depth; }
+
 size_t Ceiling(size_t value, size_t unit) { return (value + unit - 1) / unit; }
 
+bool IsContiguous(const Push& push, const Push::Side& side) {
+  const bool rows = push.height * push.depth == 1 || side.pitch == push.width;
+  return rows && (push.depth == 1 || side.rows == push.height);
+}
+
 // A shard cut into pieces that fit into a slot: of several blocks, else of several rows of one
-// block, else of a part of one row.
+// block, else of a part of one row.  One that needs no slot stays whole.
 struct Cut {
   size_t blocks, rows, columns;                    // of a piece, at most
   size_t block_pieces, row_pieces, column_pieces;  // how many there are
 
-  Cut(const Push& push, size_t slot) {
+  Cut(const Push& push, size_t slot_bytes) {
+    const bool direct = push.source == push.target ||
+                        (IsContiguous(push, push.from) && IsContiguous(push, push.to));
+    const size_t slot = direct ? BytesOf(push) : slot_bytes;
     columns = std::min(push.width, slot);
     rows = columns < push.width ? 1 : std::clamp<size_t>(slot / columns, 1, push.height);
     const bool whole_blocks = columns == push.width && rows == push.height;
@@ -47,13 +57,6 @@ Push PieceOf(const Push& push, const Cut& cut, size_t piece) {
   part.height = std::min(cut.rows, push.height - row);
   part.depth = std::min(cut.blocks, push.depth - block);
   return part;
-}
-
-size_t BytesOf(const Push& push) { return push.width * push.height * push.depth; }
-
-bool IsContiguous(const Push& push, const Push::Side& side) {
-  const bool rows = push.height * push.depth == 1 || side.pitch == push.width;
-  return rows && (push.depth == 1 || side.rows == push.height);
 }
 
 StridedCopy Copy(Push push, const Push::Side& from, const Push::Side& to) {

@@ -30,8 +30,7 @@ bool IsSticky(cudaError_t error) {
 
 absl::Status ToStatus(cudaError_t result, absl::string_view call) {
   if (result == cudaSuccess) return absl::OkStatus();
-  // The runtime keeps a copy of the error for this thread, which would be blamed on a later call.
-  cudaGetLastError();
+  Forgive(result);
   return MakeError(
       IsSticky(result) ? ErrorKind::kDeviceLost : ErrorKind::kDeviceError,
       absl::StrCat(call, ": ", cudaGetErrorString(result), " (", cudaGetErrorName(result), ")"));

@@ -21,6 +21,13 @@ namespace mp::cuda {
 absl::Status ToStatus(cudaError_t result, absl::string_view call);
 absl::Status ToStatus(ncclResult_t result, absl::string_view call);
 
+// After a call whose error is an answer, or nobody's to be told: CUDA keeps a copy for this thread,
+// which would be blamed on a later call.  What the application left there stays, unless CUDA has
+// overwritten it.
+inline void Forgive(cudaError_t result) {
+  if (result != cudaSuccess && cudaPeekAtLastError() == result) cudaGetLastError();
+}
+
 // `status` as Stream::Report takes it.
 Failure ToFailure(const absl::Status& status);
 

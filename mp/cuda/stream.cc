@@ -1,6 +1,7 @@
 #include "mp/cuda/stream.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <utility>
 
@@ -108,7 +109,7 @@ absl::StatusOr<std::unique_ptr<Stream>> Stream::Wrap(int ordinal, sync::Clock& c
   MP_RETURN_IF_ERROR(stream->MakeEvents(1));
   const cudaError_t recorded = cudaEventRecord(stream->free_[0], handle);
   if (recorded == cudaErrorInvalidResourceHandle) {
-    cudaGetLastError();
+    Forgive(recorded);
     return InvalidArgument("WrapStream: the stream is not of cuda ", ordinal);
   }
   MP_RETURN_IF_ERROR(ToStatus(recorded, "cudaEventRecord in a stream to be wrapped"));
@@ -196,14 +197,13 @@ absl::Status Stream::RecordAt(Mark& mark) {
 absl::StatusOr<cudaEvent_t> Stream::FreeEvent() {
   const RelaxedCapture relaxed;
   // Nobody may ever ask about old marks, so they are looked after here.
-  while (free_.empty() && marks_.front().event != nullptr &&
-         cudaEventQuery(marks_.front().event) == cudaSuccess) {
+  while (free_.empty() && marks_.front().event != nullptr) {
+    const cudaError_t result = cudaEventQuery(marks_.front().event);
+    Forgive(result);  // "not ready" is an answer
+    if (result != cudaSuccess) break;
     Retire(passed_.load(sync::kRelaxed) + 1);
   }
-  if (free_.empty()) {
-    cudaGetLastError();  // "not ready" is an answer
-    return NewEvent(ordinal_);
-  }
+  if (free_.empty()) return NewEvent(ordinal_);
   const cudaEvent_t event = free_.back();
   free_.pop_back();
   return event;
@@ -237,7 +237,7 @@ absl::StatusOr<bool> Stream::Poll(uint64_t position) {
     result = cudaEventQuery(event);
   }
   if (result == cudaErrorNotReady) {
-    cudaGetLastError();  // an answer, not an error
+    Forgive(result);
     return Passed(position);
   }
   sync::MutexLock lock(mutex_);
@@ -308,7 +308,7 @@ absl::Status Stream::DoWait(const mp::Event& event) {
 absl::Status Stream::DoCheckRoom() const {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t result = cudaStreamIsCapturing(handle_, &status);
-  if (result != cudaSuccess) cudaGetLastError();
+  Forgive(result);
   if (result != cudaSuccess || status == cudaStreamCaptureStatusNone) return absl::OkStatus();
   return Unsupported("the application captures ", name(),
                      " for a graph of its own, which takes neither operations nor marks of mp; ",
@@ -338,10 +338,20 @@ absl::Status Stream::DoCopy(const TensorView& source, const TensorView& target) 
                                    static_cast<size_t>(source.size_bytes()), cudaMemcpyDefault,
                                    handle_));
   }
-  return MP_CUDA(cudaMemcpy2DAsync(target.data(), static_cast<size_t>(target.row_pitch()),
-                                   source.data(), static_cast<size_t>(source.row_pitch()),
-                                   static_cast<size_t>(source.row_bytes()),
-                                   static_cast<size_t>(source.rows()), cudaMemcpyDefault, handle_));
+  const auto from_pitch = static_cast<size_t>(source.row_pitch());
+  const auto to_pitch = static_cast<size_t>(target.row_pitch());
+  const auto width = static_cast<size_t>(source.row_bytes());
+  const auto rows = static_cast<size_t>(source.rows());
+  if (std::max(from_pitch, to_pitch) <= kLongestPitch) {
+    return MP_CUDA(cudaMemcpy2DAsync(target.data(), to_pitch, source.data(), from_pitch, width,
+                                     rows, cudaMemcpyDefault, handle_));
+  }
+  const auto* from = static_cast<const std::byte*>(source.data());
+  auto* to = static_cast<std::byte*>(target.data());
+  for (size_t row = 0; row < rows; ++row, from += from_pitch, to += to_pitch) {
+    MP_RETURN_IF_ERROR(MP_CUDA(cudaMemcpyAsync(to, from, width, cudaMemcpyDefault, handle_)));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Stream::DoScale(const TensorView& source, const TensorView& target, double factor) {

@@ -39,6 +39,9 @@
 
 namespace mp::cuda {
 
+// The longest distance of two rows that a copy engine takes (cudaDeviceProp::memPitch).
+inline constexpr size_t kLongestPitch = (size_t{1} << 31) - 1;
+
 class Stream final : public mp::Stream {
  public:
   // `ordinal` is CUDA's own number of the device.  `clock` outlives the stream.

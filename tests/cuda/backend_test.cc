@@ -33,6 +33,7 @@ class BackendTest : public ::testing::Test {
   fake::Machine machine_{{.devices = 4}};
 };
 
+// DEV-2
 TEST_F(BackendTest, NamesADeviceThatIsNotThere) {
   EXPECT_THAT(TryWorld({.devices = {0, 4}}),
               KindIs(ErrorKind::kInvalidArgument, AllOf(HasSubstr("cuda 4"), HasSubstr("4 GPUs"))));

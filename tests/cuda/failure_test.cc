@@ -119,6 +119,7 @@ TEST_P(Failure, ToEndIsAbortedByClose) {
   EXPECT_EQ(machine_.calls("ncclCommAbort"), 2 * kRanks);
 }
 
+// DEV-6
 TEST_P(Failure, BufferOfAnotherDeviceOrTheHostIsRefused) {
   MakeWorld();
   float host[5] = {};

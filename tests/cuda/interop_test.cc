@@ -64,8 +64,11 @@ class Interop : public ::testing::TestWithParam<uint64_t> {
     return values;
   }
 
+  static bool keeps_not_ready() { return GetParam() == 1; }
+
   std::string verdict_;
-  fake::Machine machine_{{.devices = kRanks, .seed = GetParam()}};
+  fake::Machine machine_{
+      {.devices = kRanks, .seed = GetParam(), .keeps_not_ready = keeps_not_ready()}};
   std::shared_ptr<Backend> backend_;
   std::unique_ptr<World> world_;
   std::vector<float*> memory_;
@@ -145,6 +148,23 @@ TEST_P(Interop, NothingIsLaunchedWhileTheLaunchesAreGuarded) {
   EXPECT_OK(posted);
   EXPECT_OK(world_->Synchronize());
   EXPECT_EQ(machine_.calls("cudaLaunchKernel"), before + 1);
+}
+
+// DEV-5: what the application's own call has left is neither blamed on mp's calls nor eaten by
+// them, but where CUDA itself overwrites it with "not ready".
+TEST_P(Interop, AnErrorThatWasThereBeforeIsNobodyElses) {
+  EXPECT_EQ(cudaSetDevice(99), cudaErrorInvalidDevice);
+  machine_.DelayCall("cudaLaunchKernel", 1);
+  EXPECT_OK(world_->region().AllReduce(views_));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(world_->Synchronize(absl::Milliseconds(1))));
+  machine_.Release();
+  EXPECT_OK(world_->Synchronize());
+  EXPECT_OK(world_->region().AllReduce(views_));
+  EXPECT_OK(world_->Synchronize());
+  EXPECT_OK(world_->device(1).Allocate(DType::kF32, {3}));
+  const cudaError_t kept = cudaGetLastError();
+  EXPECT_EQ(kept, keeps_not_ready() ? cudaSuccess : cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Interop, ::testing::Values(1, 2));

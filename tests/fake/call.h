@@ -42,7 +42,9 @@ class Call {
   bool lies() const { return ruling_.lies; }
 
   cudaError_t Return(cudaError_t result) {
-    if (core_ != nullptr && result != cudaSuccess) core_->thread().last = result;
+    const bool keeps =
+        core_ != nullptr && (result != cudaErrorNotReady || core_->options.keeps_not_ready);
+    if (keeps && result != cudaSuccess) core_->thread().last = result;
     return result;
   }
   cudaError_t Refuse(cudaError_t result, const std::string& why) {

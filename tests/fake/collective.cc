@@ -43,9 +43,10 @@ class Kernel final : public Task {
     if (!member().started) {
       member().started = true;
       occupant() = member().stream;
-      if (++meeting_->started == state_->clique->size) FoldAll();
+      if (++meeting_->started == state_->clique->size && !core_.stalled) FoldAll();
       return false;
     }
+    if (meeting_->result.empty()) FoldAll();  // it had stood still
     if (member().recv != nullptr) {
       std::copy(meeting_->result.begin(), meeting_->result.end(), Checked(member().recv));
     }

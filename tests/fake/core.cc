@@ -1,5 +1,7 @@
 #include "tests/fake/core.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -21,6 +23,9 @@ thread_local bool in_task = false;
 // Filled into memory that is fresh, and into memory that is freed.
 constexpr int kFresh = 0xA5;
 constexpr int kFreed = 0xDB;
+
+// Not filled: pages from here on are only there once they are used.
+constexpr size_t kSparseBytes = size_t{1} << 30;
 
 // Stands in front of what is late.
 class Hold final : public Task {
@@ -45,6 +50,13 @@ std::string List(const std::string& title, const std::vector<std::string>& lines
 
 Allocation NewAllocation(int device, size_t bytes) {
   void* memory = nullptr;
+  if (bytes >= kSparseBytes) {
+    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return {};
+    const auto unmap = [bytes](void* gone) { munmap(gone, bytes); };
+    return {device, bytes, static_cast<char*>(memory), std::shared_ptr<void>(memory, unmap)};
+  }
   if (posix_memalign(&memory, 256, bytes) != 0) return {};
   std::memset(memory, kFresh, bytes);
   return {device, bytes, static_cast<char*>(memory), std::shared_ptr<void>(memory, std::free)};
@@ -122,7 +134,7 @@ void Core::Forget(const std::string& name, const char* address) {
   allocations.erase(found);
   if (allocation.memory.use_count() > 1) {
     Report(name + ": of memory that a kernel of a peer runs on");
-  } else {
+  } else if (allocation.bytes < kSparseBytes) {
     std::memset(allocation.data, kFreed, allocation.bytes);
   }
 }
@@ -348,6 +360,11 @@ int64_t Machine::calls(const std::string& name) const {
 std::map<std::string, int64_t> Machine::calls() const {
   std::lock_guard<std::mutex> lock(core_->mutex);
   return core_->calls;
+}
+
+size_t Machine::largest_count() const {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  return core_->largest_count;
 }
 
 bool Machine::busy(int device) const {

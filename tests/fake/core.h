@@ -108,6 +108,7 @@ class Core {
   bool stalled = false;                  // collective kernels do not end
   int nccl_error = 0;                    // what NCCL says asynchronously
   std::map<std::string, int64_t> calls;  // by function
+  size_t largest_count = 0;              // of collectives and transfers
   cudaError_t sticky = cudaSuccess;      // once set, the answer of every call
 
   // Counts a call of the function, and holds it up where the test wants that.

@@ -38,6 +38,8 @@ struct Options {
   std::set<std::pair<int, int>> no_access;
   // What allocates or loads waits while the device runs a collective kernel, as it may.
   bool allocations_wait = true;
+  // Whether "not ready" is kept as a thread's last error, as some versions do and others do not.
+  bool keeps_not_ready = true;
   // What a stream queues at most; a call that queues more waits for room.
   size_t launch_queue = 1024;
 };
@@ -72,6 +74,8 @@ class Machine {
   int64_t calls(const std::string& name) const;
   // The same for every function that was called.
   std::map<std::string, int64_t> calls() const;
+  // Elements of the largest collective or transfer that NCCL has been called for.
+  size_t largest_count() const;
   // Lets the i-th call of the function from now on, counted from 1, answer `result` and do nothing;
   // an ncclGroupEnd launches some of its ranks before.  The error is not sticky.
   // Replaces what it was told of this function before.

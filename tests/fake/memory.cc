@@ -36,6 +36,9 @@ bool HasLowPitch(const Side& side, const Extent& extent) {
   return extent.height * extent.depth > 1 && side.pitch < extent.width;
 }
 
+// What copy engines take (cudaDeviceProp::memPitch).
+bool HasLongPitch(const Side& side) { return side.pitch > 0x7fffffff; }
+
 // "" where the side lies in live memory that is where the caller says.
 std::string Fault(const Core& core, const Side& side, const Extent& extent) {
   if (HasLowPitch(side, extent)) return "pitch below the width";
@@ -213,6 +216,9 @@ cudaError_t cudaMemcpy2DAsync(void* dst, size_t dpitch, const void* src, size_t 
   MP_FAKE_BEGIN(cudaMemcpy2DAsync);
   Side to{static_cast<char*>(dst), dpitch, height};
   Side from{mp::fake::Mutable(src), spitch, height};
+  if (mp::fake::HasLongPitch(to) || mp::fake::HasLongPitch(from)) {
+    return call.Refuse(cudaErrorInvalidPitchValue, "cudaMemcpy2DAsync: pitch too long");
+  }
   mp::fake::Resolve(call.core(), kind, to, from);
   return mp::fake::Copy(call, "cudaMemcpy2DAsync", to, from, {width, height, 1}, stream);
 }
@@ -224,6 +230,9 @@ cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
   }
   Side to = mp::fake::SideOf(p->dstPtr, p->dstPos, -1);
   Side from = mp::fake::SideOf(p->srcPtr, p->srcPos, -1);
+  if (mp::fake::HasLongPitch(to) || mp::fake::HasLongPitch(from)) {
+    return call.Refuse(cudaErrorInvalidPitchValue, "cudaMemcpy3DAsync: pitch too long");
+  }
   mp::fake::Resolve(call.core(), p->kind, to, from);
   return mp::fake::Copy(call, "cudaMemcpy3DAsync", to, from,
                         {p->extent.width, p->extent.height, p->extent.depth}, stream);

@@ -246,6 +246,7 @@ ncclResult_t Collect(NcclCall& call, Collective what, const void* send, void* re
   if (!IsModelled(what.type, what.op)) return refuse("type or operation not modelled");
   if (what.root >= static_cast<int>(state.clique->size)) return refuse("no such root");
   if (what.count == 0) return ncclSuccess;  // silently nothing, as in NCCL
+  core.largest_count = std::max(core.largest_count, what.count);
   const bool receives = what.root < 0 || what.root == static_cast<int>(state.rank);
   const size_t bytes = what.count * SizeOf(what.type);
   std::string fault = Fault(core, comm, send, bytes);
@@ -271,6 +272,7 @@ ncclResult_t Exchange(NcclCall& call, bool sends, const void* data, size_t count
   if (stream->device != state.device) return refuse("a stream of another device");
   if (!IsModelled(type, ncclSum)) return refuse("type not modelled");
   if (peer < 0 || static_cast<size_t>(peer) >= state.clique->size) return refuse("no such peer");
+  core.largest_count = std::max(core.largest_count, count);
   const size_t bytes = count * SizeOf(type);
   const std::string fault = bytes == 0 ? "" : Fault(core, comm, data, bytes);
   if (!fault.empty()) return refuse(absl::StrCat("buffer: ", fault));

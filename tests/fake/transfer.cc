@@ -19,6 +19,7 @@ struct Transfer {
     size_t bytes = 0;
   };
   Side send, recv;
+  bool moved = false;
   int finished = 0;  // of the two
 };
 
@@ -59,12 +60,16 @@ class SendsAndReceives final : public Task {
   }
 
   bool Run() override {
-    if (state_->aborted || started_) return Finish();
+    if (state_->aborted) return Finish();
+    if (started_) {
+      for (const Part& part : parts_) Move(*part.transfer);
+      return Finish();
+    }
     started_ = true;
     occupant() = stream_;
     for (const Part& part : parts_) {
       part.mine().started = true;
-      if (part.theirs().started) Move(*part.transfer);
+      if (part.theirs().started && !core_.stalled) Move(*part.transfer);
     }
     return false;
   }
@@ -97,9 +102,10 @@ class SendsAndReceives final : public Task {
 
   CUstream_st*& occupant() const { return core_.occupants[static_cast<size_t>(state_->device)]; }
 
-  void Move(const Transfer& it) {
+  // Once.
+  void Move(Transfer& it) {
     const size_t bytes = std::min(it.send.bytes, it.recv.bytes);
-    if (bytes == 0) return;
+    if (std::exchange(it.moved, true) || bytes == 0) return;
     if (core_.Find(it.send.data, bytes) == nullptr || core_.Find(it.recv.data, bytes) == nullptr) {
       core_.Report(absl::StrCat(Name(), " when it ran: a buffer that is not there"));
     } else {
