@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "mp/base/status.h"
 #include "mp/base/sync.h"
 #include "mp/cuda/capture_mode.h"
@@ -47,16 +46,6 @@ class CudaOperation final : public Operation {
 
 Stream& StreamOf(const Operation& operation, size_t peer) {
   return Stream::Of(*operation.streams[peer]);
-}
-
-bool IsAligned(const void* data, DType dtype) {
-  return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(SizeOf(dtype)) == 0;
-}
-
-// Whether an input or output of this extent has no element.
-bool IsEmpty(const Descriptor& step, int64_t extent) {
-  if (step.dim < 0) return step.shape.elements() == 0;
-  return step.shape.With(step.dim, extent).elements() == 0;
 }
 
 std::vector<const Device*> DevicesOf(const Clique& clique, const std::vector<int>& ranks) {
@@ -124,61 +113,6 @@ absl::StatusOr<std::unique_ptr<Communicator>> CudaCommunicator::Split(
   std::vector<int> ranks;
   for (const int peer : peers) ranks.push_back(ranks_[static_cast<size_t>(peer)]);
   return Create(clique_, std::move(ranks), limits_);
-}
-
-// --- what it can do ------------------------------------------------------------------------------
-
-absl::StatusOr<size_t> CudaCommunicator::OwnerOf(const void* data) const {
-  cudaPointerAttributes found{};
-  MP_RETURN_IF_ERROR(MP_CUDA(cudaPointerGetAttributes(&found, data)));
-  if (found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged) {
-    for (size_t peer = 0; peer < size(); ++peer) {
-      if (device(peer).ordinal() == found.device) return peer;
-    }
-    return InvalidArgument("is memory of cuda ", found.device,
-                           ", which is no device of the Region");
-  }
-  return InvalidArgument("is no memory of a GPU");
-}
-
-absl::Status CudaCommunicator::CheckMemory(absl::string_view what, const void* data, int peer,
-                                           bool own) const {
-  if (data == nullptr) return absl::OkStatus();
-  const Device& here = device(static_cast<size_t>(peer));
-  const absl::StatusOr<size_t> owner = OwnerOf(data);
-  if (owner.ok() && (!own || device(*owner).ordinal() == here.ordinal())) return absl::OkStatus();
-  return MakeError(owner.ok() ? ErrorKind::kInvalidArgument : KindOf(owner.status()),
-                   absl::StrCat(what, " at ", absl::StrFormat("%p", data), " ",
-                                owner.ok() ? absl::StrCat("is memory of ", device(*owner).name())
-                                           : std::string(owner.status().message()),
-                                "; the rank is on ", here.name()));
-}
-
-StepRoute CudaCommunicator::RouteFor(const Descriptor& step, absl::Span<const Part> parts,
-                                     const Reach& reach) {
-  const bool aligned = std::all_of(parts.begin(), parts.end(), [&step](const Part& part) {
-    return IsAligned(part.input, step.dtype) && IsAligned(part.output, step.dtype);
-  });
-  return RouteOf(step, aligned, reach);
-}
-
-absl::Status CudaCommunicator::Inspect(const Descriptor& step, const Part& part, int peer) const {
-  // NCCL takes memory of the rank's own device.
-  const bool own = step.kind == OpKind::kAllReduce && reach_.nccl;
-  if (RouteFor(step, {&part, 1}, reach_) == StepRoute::kNccl) {
-    MP_RETURN_IF_ERROR(CheckReduction(step));
-    if (!IsAligned(part.input, step.dtype) || !IsAligned(part.output, step.dtype)) {
-      return InvalidArgument("AllReduce over NCCL: a pointer is no multiple of the ",
-                             SizeOf(step.dtype), " bytes of ", DTypeName(step.dtype));
-    }
-  }
-  if (!IsEmpty(step, part.input_extent)) {
-    MP_RETURN_IF_ERROR(
-        CheckMemory(absl::StrCat(OpKindName(step.kind), ": the input"), part.input, peer, own));
-  }
-  if (part.output == part.input || IsEmpty(step, part.output_extent)) return absl::OkStatus();
-  return CheckMemory(absl::StrCat(OpKindName(step.kind), ": the output"), part.output, peer,
-                     own && !step.shared_output);
 }
 
 // --- operations ----------------------------------------------------------------------------------

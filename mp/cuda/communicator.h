@@ -114,6 +114,7 @@ class CudaCommunicator final : public Communicator {
                                 Capture& capture);
   // The peer on whose device this memory is.
   absl::StatusOr<size_t> OwnerOf(const void* data) const;
+  absl::Status CheckOpen(const void* data, size_t owner) const;
   absl::Status CheckMemory(absl::string_view what, const void* data, int peer, bool own) const;
 
   const std::shared_ptr<Clique> clique_;

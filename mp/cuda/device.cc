@@ -10,6 +10,7 @@
 #include "mp/cuda/current_device.h"
 #include "mp/cuda/kernels/copy.h"
 #include "mp/cuda/kernels/fold.h"
+#include "mp/cuda/memory.h"
 #include "mp/cuda/status.h"
 #include "mp/cuda/stream.h"
 
@@ -93,6 +94,7 @@ absl::StatusOr<void*> Device::DoAllocate(int64_t bytes) {
   void* data = nullptr;
   MP_RETURN_IF_ERROR(ToStatus(cudaMalloc(&data, static_cast<size_t>(bytes)),
                               absl::StrCat("cudaMalloc of ", bytes, " bytes on ", DoName())));
+  Allocations::All().Add(data, static_cast<size_t>(bytes), ordinal_);
   return data;
 }
 
@@ -102,6 +104,7 @@ void Device::DoFree(void* data) {
   sync::MutexLock lock(launch_);
   const RelaxedCapture relaxed;
   CurrentDevice current(ordinal_);
+  Allocations::All().Remove(data);
   cudaFree(data);
 }
 

@@ -4,7 +4,8 @@
 //   MyKernel<<<blocks, threads, 0, stream>>>(x.data());     // between two operations of the rank
 //   MP_RETURN_IF_ERROR(rank.region().AllReduce(x));
 //
-//   TensorView y(pointer, DType::kF16, {rows, columns});    // memory that cudaMalloc gave
+//   TensorView y(pointer, DType::kF16, {rows, columns});    // memory that cudaMalloc gave; that of
+//                                                           // a pool is open to all of the Region
 //
 //   MP_ASSIGN_OR_RETURN(auto mine, WrapStream(rank.device(), my_stream));
 //   MP_RETURN_IF_ERROR(rank.stream().Wait(mine->Record()));  // after what my_stream holds

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -116,6 +117,42 @@ TEST_P(FidelityTest, APointerTellsItsDevice) {
   EXPECT_EQ(found.device, 0);
   EXPECT_EQ(cudaPointerGetAttributes(&found, &on), cudaSuccess);
   EXPECT_EQ(found.type, cudaMemoryTypeUnregistered);
+}
+
+using PointerQuery = int (*)(void* answer, int attribute, unsigned long long pointer);
+
+PointerQuery FindPointerQuery() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  EXPECT_EQ(cudaGetDriverEntryPointByVersion("cuPointerGetAttribute", &function, 12000,
+                                             cudaEnableDefault, &found),
+            cudaSuccess);
+  EXPECT_EQ(found, cudaDriverEntryPointSuccess);
+  return reinterpret_cast<PointerQuery>(function);
+}
+
+uint64_t AnswerOf(PointerQuery query, int attribute, const void* data) {
+  uint64_t answer = 0;
+  EXPECT_EQ(query(&answer, attribute, reinterpret_cast<uintptr_t>(data)), 0);
+  return answer;
+}
+
+// By the numbers of CUpointer_attribute.
+constexpr int kIsLegacy = 10, kRangeStart = 11, kRangeSize = 12, kAccess = 16;
+
+TEST_P(FidelityTest, TheDriverTellsMemoryOfAPoolFromOther) {
+  OnDevice on(0);
+  const PointerQuery query = FindPointerQuery();
+  EXPECT_EQ(AnswerOf(query, kIsLegacy, on.data + 5), 1);
+  EXPECT_EQ(AnswerOf(query, kRangeStart, on.data + 5), reinterpret_cast<uintptr_t>(on.data));
+  EXPECT_GE(AnswerOf(query, kRangeSize, on.data + 5), OnDevice::kCount * sizeof(int));
+  void* data = nullptr;
+  EXPECT_EQ(cudaMallocAsync(&data, 64, on.stream), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(on.stream), cudaSuccess);
+  EXPECT_EQ(AnswerOf(query, kIsLegacy, data), 0);
+  EXPECT_EQ(AnswerOf(query, kAccess, data), 3) << "its own device reads and writes it";
+  EXPECT_EQ(cudaFreeAsync(data, on.stream), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(on.stream), cudaSuccess);
 }
 
 TEST_P(PairFidelityTest, EachThreadHasItsOwnCurrentDevice) {
