@@ -45,6 +45,7 @@ absl::Status Clique::Open() {
   MP_RETURN_IF_ERROR(
       MP_CUDA(ncclCommInitAll(comms.data(), static_cast<int>(ordinals.size()), ordinals.data())));
   whole_ = std::move(comms);
+  for (Device* device : devices_) device->AddUser();
   sync::MutexLock lock(mutex_);
   watched_ = whole_;
   return absl::OkStatus();
@@ -181,6 +182,7 @@ Clique::~Clique() {
   sync::MutexLock lock(launch_);
   const RelaxedCapture relaxed;
   CurrentDevice current;
+  for (size_t i = 0; i < whole_.size(); ++i) devices_[i]->RemoveUser();  // where there is NCCL
   EndTogether(watched_, failure_.failed() ? ncclCommAbort : ncclCommDestroy);
 }
 

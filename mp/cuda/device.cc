@@ -17,7 +17,7 @@
 namespace mp::cuda {
 
 Device::Turn::~Turn() {
-  if (last != nullptr) cudaEventDestroy(last);
+  if (event != nullptr) cudaEventDestroy(event);
 }
 
 Device::~Device() {
@@ -39,17 +39,44 @@ absl::Status Device::Open(const std::vector<std::unique_ptr<Device>>& others) {
   }
   if (turn_ != nullptr) return absl::OkStatus();
   turn_ = std::make_shared<Turn>();
-  return MP_CUDA(cudaEventCreateWithFlags(&turn_->last, cudaEventDisableTiming));
+  return MP_CUDA(cudaEventCreateWithFlags(&turn_->event, cudaEventDisableTiming));
 }
 
 absl::Status Device::TakeTurn(const Stream& stream) {
-  if (turn_->last_stream == 0 || turn_->last_stream == stream.id()) return absl::OkStatus();
-  return MP_CUDA(cudaStreamWaitEvent(stream.handle(), turn_->last, 0));
+  if (turn_->last == nullptr || turn_->last == stream.tail()) return absl::OkStatus();
+  MP_RETURN_IF_ERROR(RecordTurn());
+  if (turn_->last == nullptr) return absl::OkStatus();
+  return MP_CUDA(cudaStreamWaitEvent(stream.handle(), turn_->event, 0));
 }
 
 absl::Status Device::EndTurn(const Stream& stream) {
-  turn_->last_stream = stream.id();
-  return MP_CUDA(cudaEventRecord(turn_->last, stream.handle()));
+  turn_->last = stream.tail();
+  turn_->recorded = turn_->users > 1;
+  if (!turn_->recorded) return absl::OkStatus();
+  return MP_CUDA(cudaEventRecord(turn_->event, stream.handle()));
+}
+
+absl::Status Device::RecordTurn() {
+  if (turn_->last == nullptr || turn_->recorded) return absl::OkStatus();
+  bool gone = false;
+  {
+    sync::MutexLock lock(turn_->last->mutex);
+    const cudaStream_t handle = turn_->last->handle;
+    gone = handle == nullptr;
+    if (!gone) {
+      cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+      MP_RETURN_IF_ERROR(MP_CUDA(cudaStreamIsCapturing(handle, &capture)));
+      if (capture != cudaStreamCaptureStatusNone) {
+        return Unsupported("the application captures a stream of ", DoName(),
+                           " that holds the last ",
+                           "operation, for a graph of its own: nobody can wait for that now");
+      }
+      MP_RETURN_IF_ERROR(MP_CUDA(cudaEventRecord(turn_->event, handle)));
+    }
+  }
+  turn_->recorded = !gone;
+  if (gone) turn_->last.reset();
+  return absl::OkStatus();
 }
 
 std::string Device::DoName() const { return absl::StrCat("cuda ", ordinal_); }

@@ -44,22 +44,29 @@ class Device final : public mp::Device {
 
   // The operations of a GPU run in their order also where they stand on different streams, or
   // two collective kernels could each wait for the other's peers.  Both with the launch lock held,
-  // before and after an operation is enqueued on `stream`.
+  // before and after an operation is enqueued on `stream`.  While there is one World, a mark is
+  // made when the next operation stands on another stream, and not for each: what is queued behind
+  // an operation in between is the rank's own, and that rank's next operation waits for it anyway.
   absl::Status TakeTurn(const Stream& stream);
   absl::Status EndTurn(const Stream& stream);
+  // A World uses NCCL on it, from now and until then.  With the launch lock held.
+  void AddUser() { ++turn_->users; }
+  void RemoveUser() { --turn_->users; }
 
   // Lets kernels and copies on this device reach the memory of `peer`, where the hardware can.
   absl::Status ReachPeer(const Device& peer);
   bool reaches(const Device& peer) const;
 
  private:
-  // One for all Devices of a GPU.  Guarded by launch_: the stream of the last operation, by id, and
-  // the event behind it.
+  // One for all Devices of a GPU.  Guarded by launch_.
   struct Turn {
     ~Turn();
-    uint64_t last_stream = 0;
-    cudaEvent_t last = nullptr;
+    std::shared_ptr<Stream::Tail> last;  // of the last operation; null where that is done
+    cudaEvent_t event = nullptr;         // behind it, if `recorded`
+    bool recorded = false;
+    int users = 0;
   };
+  absl::Status RecordTurn();
 
   std::string DoName() const override;
   absl::StatusOr<void*> DoAllocate(int64_t bytes) override;

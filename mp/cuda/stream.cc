@@ -29,8 +29,6 @@ constexpr absl::Duration kLongestSleep = absl::Milliseconds(1);
 // And asks at least so often whether what it waits for can still come.
 constexpr absl::Duration kWatchInterval = absl::Milliseconds(20);
 
-sync::Atomic<uint64_t> next_id{1};
-
 absl::StatusOr<cudaEvent_t> NewEvent(int ordinal) {
   CurrentDevice current(ordinal);
   MP_RETURN_IF_ERROR(current.status());
@@ -75,11 +73,9 @@ class Pauses {
 }  // namespace
 
 Stream::Stream(int ordinal, sync::Clock& clock, cudaStream_t handle, Owner owner)
-    : ordinal_(ordinal),
-      id_(next_id.fetch_add(1, sync::kRelaxed)),
-      clock_(clock),
-      handle_(handle),
-      owner_(owner) {}
+    : ordinal_(ordinal), clock_(clock), handle_(handle), owner_(owner) {
+  tail_->handle = handle;
+}
 
 absl::Status Stream::MakeEvents(int count) {
   for (int i = 0; i < count; ++i) {
@@ -120,6 +116,10 @@ Stream::~Stream() {
   if (owner_ == Owner::kSelf) {
     set_watch(nullptr);  // what is queued has been issued, and the caller may hold the World's lock
     static_cast<void>(DoBlock(DoRecord().position, absl::InfiniteDuration()));
+  }
+  {
+    sync::MutexLock lock(tail_->mutex);
+    tail_->handle = nullptr;
   }
   for (const Mark& mark : marks_) {
     if (mark.event != nullptr) cudaEventDestroy(mark.event);

@@ -56,8 +56,13 @@ class Stream final : public mp::Stream {
 
   cudaStream_t handle() const { return handle_; }
   int ordinal() const { return ordinal_; }
-  // Never the same for two streams, unlike handles.
-  uint64_t id() const { return id_; }
+
+  // Where its last work is, for those who come back to it when the stream may be gone.
+  struct Tail {
+    sync::Mutex mutex;
+    cudaStream_t handle = nullptr;  // guarded by mutex; null once everything there is done
+  };
+  const std::shared_ptr<Tail>& tail() const { return tail_; }
 
   // An open mark, behind all others.
   uint64_t Open();
@@ -101,10 +106,10 @@ class Stream final : public mp::Stream {
   void Retire(uint64_t position);
 
   const int ordinal_;
-  const uint64_t id_;
   sync::Clock& clock_;
   const cudaStream_t handle_;
   const Owner owner_;
+  const std::shared_ptr<Tail> tail_ = std::make_shared<Tail>();
 
   sync::Mutex mutex_;
   sync::Atomic<uint64_t> passed_{0};  // written under mutex_
