@@ -43,6 +43,7 @@ void Group::Break(const Failure& cause) {
   failed_from_ = 0;
   log_->Failed(0);
   for (int peer = 0; peer < size(); ++peer) {
+    if (next_[static_cast<size_t>(peer)] == 0) continue;  // nothing of it was ever under way
     member(peer).stream->Report(failure_.With(OnRank(peer)));
   }
 }
