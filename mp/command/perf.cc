@@ -1,6 +1,7 @@
 // mp perf: latency and bandwidth of the operations, every element checked.
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "mp/base/status.h"
 #include "mp/command/backend_flag.h"
 #include "mp/command/command.h"
+#include "mp/command/perf_compare.h"
+#include "mp/command/perf_peers.h"
 #include "mp/command/perf_run.h"
 #include "mp/world.h"
 #include "nlohmann/json.hpp"
@@ -35,7 +38,8 @@ constexpr char kFooter[] =
     "Examples:\n"
     "  mp perf --ranks=4\n"
     "  mp perf --op=gather --rows=64 --uneven --min_bytes=1M --max_bytes=64M\n"
-    "  mp perf --backend=cuda --devices=0,0,0,0 --dtype=bf16 --json";
+    "  mp perf --backend=cuda --devices=0,0,0,0 --dtype=bf16 --json\n"
+    "  mp perf --backend=host --op=allgather --ranks=4 --peers";
 
 struct PerfOptions {
   BackendFlags backend;
@@ -50,8 +54,30 @@ struct PerfOptions {
   int64_t factor = 4;
   double seconds = 0;
   bool json = false;
+  bool compares = false;
+  std::string peers;  // their folder; "" for $MP_PEERS
+  std::vector<Peer> found_peers;
+  int rounds = 3;
   PerfSpec spec;
 };
+
+// Peers take tensors of f32, even shards and root 0.
+absl::Status CheckPeers(PerfOptions& options) {
+  const PerfSpec& spec = options.spec;
+  if (spec.dtype != DType::kF32 || options.reduce_op != "sum" || spec.uneven || spec.root != 0 ||
+      spec.batch != 1 || spec.overlap) {
+    return InvalidArgument("--peers goes with f32, sums, even shards and root 0, one at a time");
+  }
+  const char* built = std::getenv("MP_PEERS");
+  if (options.peers.empty() && built != nullptr) options.peers = built;
+  if (!options.peers.empty()) {
+    MP_ASSIGN_OR_RETURN(options.found_peers, FindPeers(options.peers));
+    return absl::OkStatus();
+  }
+  return InvalidArgument(
+      "--peers: no programs; `tools/mp` builds them, or tools/peers/build FOLDER and ",
+      "--peers=FOLDER");
+}
 
 // Into options.spec, what is named.
 absl::Status Check(PerfOptions& options) {
@@ -82,6 +108,7 @@ absl::Status Check(PerfOptions& options) {
     return InvalidArgument("--min_bytes=", options.min_bytes,
                            " is above --max_bytes=", options.max_bytes);
   }
+  if (options.compares) MP_RETURN_IF_ERROR(CheckPeers(options));
   const std::vector<int> gpus = GpusOf(options.backend);
   if (!gpus.empty() && gpus.size() != static_cast<size_t>(options.ranks)) {
     return InvalidArgument("--devices=", options.backend.devices, " names ", gpus.size(),
@@ -118,6 +145,32 @@ void PrintHeader(const PerfOptions& options, const World& world, absl::string_vi
                "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)");
 }
 
+absl::StatusOr<Comparison> CompareWithPeers(const PerfOptions& options, World& world,
+                                            const std::vector<int64_t>& sizes) {
+  PeerTask task;
+  task.op = options.op;
+  task.ranks = options.ranks;
+  task.rows = options.spec.rows;
+  if (options.seconds > 0) task.seconds = options.seconds;
+  task.sizes = sizes;
+  return Compare(world, options.spec, task, options.found_peers, options.rounds);
+}
+
+nlohmann::json Json(const Comparison& comparison) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const ComparedRow& row : comparison.rows) {
+    nlohmann::json peers = nlohmann::json::object();
+    for (const auto& [name, other] : row.peers) {
+      peers[name] = {{"median_us", other.microseconds}, {"ratio", other.ratio}};
+    }
+    rows.push_back({{"size", row.bytes},
+                    {"median_us", row.microseconds},
+                    {"hop_us", row.hop_microseconds},
+                    {"peers", peers}});
+  }
+  return {{"rows", rows}, {"failures", comparison.failures}};
+}
+
 absl::Status Run(const PerfOptions& options) {
   const PerfSpec& spec = options.spec;
   MP_ASSIGN_OR_RETURN(const Place place,
@@ -130,11 +183,13 @@ absl::Status Run(const PerfOptions& options) {
   int64_t wrong = 0;
   nlohmann::json rows = nlohmann::json::array();
   int64_t last = 0;
+  std::vector<int64_t> sizes;
   for (int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
     MP_ASSIGN_OR_RETURN(const PerfRow row, Measure(*world, spec, bytes));
     wrong += row.out_of_place.wrong + row.in_place.wrong;
     if (row.bytes == last) continue;  // the smallest there is
     last = row.bytes;
+    sizes.push_back(row.bytes);
     const std::string root = spec.op == PerfOp::kGather ? absl::StrCat(spec.root) : "-1";
     const std::string redop = reduces ? options.reduce_op : "none";
     if (options.json) {
@@ -150,15 +205,21 @@ absl::Status Run(const PerfOptions& options) {
                    root, Text(row.out_of_place, row, factor), Text(row.in_place, row, factor));
     }
   }
+  Comparison comparison;
+  if (options.compares) {
+    MP_ASSIGN_OR_RETURN(comparison, CompareWithPeers(options, *world, sizes));
+    if (!options.json) absl::PrintF("%s", ToText(comparison, options.rounds));
+  }
   MP_RETURN_IF_ERROR(world->Close());
   if (options.json) {
-    const nlohmann::json all = {{"op", options.op},
-                                {"backend", place.backend->name()},
-                                {"ranks", options.ranks},
-                                {"door", options.door},
-                                {"batch", spec.batch},
-                                {"overlap", spec.overlap},
-                                {"rows", rows}};
+    nlohmann::json all = {{"op", options.op},
+                          {"backend", place.backend->name()},
+                          {"ranks", options.ranks},
+                          {"door", options.door},
+                          {"batch", spec.batch},
+                          {"overlap", spec.overlap},
+                          {"rows", rows}};
+    if (options.compares) all["peers"] = Json(comparison);
     absl::PrintF("%s\n", all.dump());
   }
   if (wrong == 0) return absl::OkStatus();
@@ -233,8 +294,22 @@ Command AddPerf(CLI::App& app) {
                    "Threads of the host in all; one a core by default")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
+  CLI::Option* peers =
+      perf->add_option("--peers", options->peers,
+                       "Compare with the programs in this folder; built ones by default")
+          ->type_name("FOLDER")
+          ->expected(0, 1);
+  perf->add_option("--rounds", options->rounds, "Of --peers: turns of mp and each of them")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N")
+      ->capture_default_str();
   perf->add_flag("--json", options->json, "Print the result as one JSON object");
-  return {perf, [options] { return Check(*options); }, [options] { return Run(*options); }};
+  return {perf,
+          [options, peers] {
+            options->compares = peers->count() > 0;
+            return Check(*options);
+          },
+          [options] { return Run(*options); }};
 }
 
 }  // namespace mp::command

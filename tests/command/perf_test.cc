@@ -1,4 +1,5 @@
 // `mp perf`: every operation through every door, its columns, and what is wrong usage.
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,11 @@ class PerfTest : public CommandTest {
       }
     }
     return json["rows"];
+  }
+  void WriteProgram(const std::string& name, const std::string& body) {
+    std::filesystem::create_directories(folder().path() + "/peers");
+    const std::string path = folder().Write(name, absl::StrCat("#!/bin/sh\n", body, "\n"));
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   }
   static std::vector<int64_t> Of(const nlohmann::json& rows, const char* field) {
     std::vector<int64_t> values;
@@ -101,7 +107,53 @@ TEST_F(PerfTest, PrintsATable) {
                          HasSubstr("p99"), HasSubstr("     1048576       131072    f32   none")));
 }
 
+// Peers that tell the same time whatever they are asked.
+TEST_F(PerfTest, ComparesWithPrograms) {
+  WriteProgram("peers/slow", "shift 4; for size; do echo $size 1000000 2000000; done");
+  WriteProgram("peers/short", "echo \"$@\" >>asked; echo $5 500000 2000000");
+  WriteProgram("peers/broken", "echo no such machine; exit 3");
+  const auto json =
+      nlohmann::json::parse(Succeeds({"perf", "--json", "--op=gather", "--ranks=3", "--rows=5",
+                                      "--min_bytes=96", "--max_bytes=4K", "--iterations=2",
+                                      "--peers=peers", "--rounds=2", "--seconds=0.01"})
+                                .out);
+  const auto& rows = json["peers"]["rows"];
+  ASSERT_THAT(rows, SizeIs(3));
+  for (const auto& row : rows) {
+    EXPECT_EQ(row["peers"]["slow"]["median_us"], 1000000);
+    EXPECT_GT(row["peers"]["slow"]["ratio"], 1) << "an operation that takes a second";
+    EXPECT_GT(row["median_us"], 0);
+    EXPECT_GT(row["hop_us"], 0);
+  }
+  EXPECT_EQ(rows[0]["peers"]["short"]["median_us"], 500000);
+  EXPECT_EQ(rows[1]["peers"].count("short"), 0);
+  EXPECT_THAT(json["peers"]["failures"],
+              ElementsAre("broken has ended with status 3 and no time; it said: no such machine"));
+  std::string asked;
+  for (int round = 0; round < 2; ++round) {
+    asked += "gather 3 5 0.01";
+    for (const int64_t size : Of(rows, "size")) asked += absl::StrCat(" ", size);
+    asked += "\n";
+  }
+  EXPECT_EQ(files::ReadFile(folder().path() + "/asked"), asked);
+}
+
+TEST_F(PerfTest, PrintsATableOfPeers) {
+  WriteProgram("peers/other", "echo 4096 2000000 2000001");
+  const std::string out = Succeeds({"perf", "--min_bytes=4K", "--max_bytes=16K", "--iterations=2",
+                                    "--peers", "--rounds=1"},
+                                   {.environment = {"MP_PEERS=peers"}})
+                              .out;
+  EXPECT_THAT(out, AllOf(HasSubstr("medians of 1 rounds\n"), HasSubstr("hop"),
+                         HasSubstr("               other\n"), HasSubstr(" 2000000.00 ("),
+                         HasSubstr("                   -\n")));
+}
+
 TEST_F(PerfTest, WrongUsage) {
+  Fails(2, "--peers: no programs", {"perf", "--peers"});
+  Fails(2, "nowhere: no such folder", {"perf", "--peers=nowhere"});
+  Fails(2, ".: no program in it", {"perf", "--peers=."});
+  Fails(2, "--peers goes with f32", {"perf", "--peers=.", "--dtype=bf16"});
   Fails(2, "--ranks: Value 1 not in range", {"perf", "--ranks=1"});
   Fails(2, "--dtype=f31 is no dtype", {"perf", "--dtype=f31"});
   Fails(2, "--dtype=bool can be gathered, not reduced", {"perf", "--dtype=bool"});

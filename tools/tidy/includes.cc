@@ -92,6 +92,7 @@ Findings CheckThreads(const Tree& tree) {
       "mp/base/sync",     // where they are made
       "tests/base/sync",  // where they are held against the standard library's
       "tests/support/",   // what tests share
+      "tools/peers/",     // programs of other libraries, without mp
       "tests/fake/",      // a runtime that has its own threads and a current device for each
   };
   const std::vector<std::string_view> headers = {

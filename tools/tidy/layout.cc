@@ -39,6 +39,7 @@ constexpr Covered kCovered[] = {
     {"mp/work.h", "tests/contract/"},
     {"mp/world.h", "tests/contract/"},
     {"mp/world_state.h", "tests/contract/"},
+    {"mp/command/perf_compare.h", "tests/command/perf_test.cc"},
     {"mp/command/perf_run.h", "tests/command/perf_test.cc"},
     {"mp/command/program.h", "tests/command/usage_test.cc"},
     {"mp/cuda/capture.h", "tests/cuda/graph_test.cc"},
