@@ -14,8 +14,8 @@ namespace {
 
 // How often a thread that waits for its peers' posts looks before it sleeps: some 10 us, then as
 // much again while others may have the core.
-constexpr int kPauses = 200;
-constexpr int kYields = 20;
+constexpr int kPauses = sync::Looks(200);
+constexpr int kYields = sync::Looks(20);
 
 }  // namespace
 

@@ -69,11 +69,6 @@ bool FakeClock::Wait(Atomic<uint32_t>& word, uint32_t seen, absl::Duration timeo
   return false;
 }
 
-void Signal::RaiseSlow(int count) {
-  word_.fetch_add(1, kSeqCst);
-  Wake(word_, count);
-}
-
 absl::StatusOr<Thread> Thread::Start(std::string name, std::function<void()> body) {
   Thread thread;
   try {

@@ -45,6 +45,9 @@ inline void Pause() {
 // Lets another thread have the core.
 void Yield();
 
+// How often a waiting loop is to look before it sleeps; fewer times where schedules are explored.
+constexpr int Looks(int count) { return count; }
+
 // The core's counter of cycles of one constant rate, for times that are taken often: a few
 // nanoseconds, and a clock's reading takes ten times as long.
 inline uint64_t Cycles() {
@@ -124,39 +127,6 @@ class FakeClock : public Clock {
   absl::Duration now_ = absl::ZeroDuration();
 };
 
-// A flag that one side raises and others wait for, any number of times.
-//
-//   waiter: uint32_t seen = signal.Prepare(); if (!ready()) signal.Sleep(clock, seen, timeout);
-//   raiser: make ready() true; signal.Raise();
-//
-// Prepare must come before the test of ready(): then no raise is lost.
-class Signal {
- public:
-  uint32_t Prepare() {
-    sleepers_.fetch_add(1, kSeqCst);
-    return word_.load(kSeqCst);
-  }
-  // Ends what Prepare began, without a sleep.
-  void Cancel() { sleepers_.fetch_sub(1, kRelaxed); }
-  // False where the time ran out.
-  bool Sleep(Clock& clock, uint32_t seen, absl::Duration timeout) {
-    const bool raised = clock.Wait(word_, seen, timeout);
-    Cancel();
-    return raised;
-  }
-  // Costs one load where nobody waits.  What made ready() true must be a sequentially consistent
-  // read-modify-write, or be followed by one.
-  // Wakes `count` of those that sleep.
-  void Raise(int count = 1 << 30) {
-    if (sleepers_.load(kSeqCst) != 0) RaiseSlow(count);
-  }
-
- private:
-  void RaiseSlow(int count);
-  Atomic<uint32_t> word_{0};
-  Atomic<uint32_t> sleepers_{0};
-};
-
 // A joining thread with a name.
 class Thread {
  public:
@@ -190,5 +160,7 @@ int CoreCount();
 void LimitCores(int count);
 
 }  // namespace mp::sync
+
+#include "mp/base/signal-inl.h"
 
 #endif  // MP_BASE_SYNC_H_

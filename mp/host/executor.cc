@@ -9,8 +9,8 @@ namespace mp::host {
 namespace {
 
 // A pause takes 20 to 60 ns and a yield about 0.5 us, so this is some 50 us of either.
-constexpr int kSpins = 1000;
-constexpr int kCrowdedSpins = 60;
+constexpr int kSpins = sync::Looks(1000);
+constexpr int kCrowdedSpins = sync::Looks(60);
 
 }  // namespace
 

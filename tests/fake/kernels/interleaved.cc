@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/fake/kernels/fiber.h"
+#include "tests/support/fiber.h"
 
 namespace mp::fake {
 namespace {
@@ -22,7 +22,7 @@ constexpr uint64_t kYieldEvery = 16;  // loads and stores, on average
 
 struct Thread {
   int number;
-  std::unique_ptr<Fiber> fiber;  // null before it begins
+  std::unique_ptr<test::Fiber> fiber;  // null before it begins
 };
 
 // Fibers between two runs: stacks cost more than what runs on them.
@@ -33,21 +33,21 @@ class FreeFibers {
     return *all;
   }
 
-  std::unique_ptr<Fiber> Take() {
+  std::unique_ptr<test::Fiber> Take() {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (fibers_.empty()) return std::make_unique<Fiber>();
-    std::unique_ptr<Fiber> fiber = std::move(fibers_.back());
+    if (fibers_.empty()) return std::make_unique<test::Fiber>();
+    std::unique_ptr<test::Fiber> fiber = std::move(fibers_.back());
     fibers_.pop_back();
     return fiber;
   }
-  void Give(std::unique_ptr<Fiber> fiber) {
+  void Give(std::unique_ptr<test::Fiber> fiber) {
     std::lock_guard<std::mutex> lock(mutex_);
     fibers_.push_back(std::move(fiber));
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<std::unique_ptr<test::Fiber>> fibers_;
 };
 
 }  // namespace
@@ -147,7 +147,7 @@ class Schedule {
   std::vector<std::unique_ptr<Block>> resident_;
   // What runs.
   Block* block_ = nullptr;
-  Fiber* fiber_ = nullptr;
+  test::Fiber* fiber_ = nullptr;
   bool at_barrier_ = false;
 };
 

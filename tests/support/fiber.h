@@ -7,8 +7,8 @@
 //
 // Threads.   Resumed by the thread that started it.
 // Ownership. The stack stays for the next Start.  Destroyed when it is done, or never started.
-#ifndef MP_TESTS_FAKE_KERNELS_FIBER_H_
-#define MP_TESTS_FAKE_KERNELS_FIBER_H_
+#ifndef MP_TESTS_SUPPORT_FIBER_H_
+#define MP_TESTS_SUPPORT_FIBER_H_
 
 #include <ucontext.h>
 
@@ -16,11 +16,11 @@
 #include <functional>
 #include <memory>
 
-namespace mp::fake {
+namespace mp::test {
 
 class Fiber {
  public:
-  Fiber();
+  explicit Fiber(size_t stack_bytes = size_t{64} << 10);
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
@@ -36,9 +36,9 @@ class Fiber {
  private:
   static void Main(unsigned high, unsigned low);
 
-  static constexpr size_t kStackBytes = size_t{64} << 10;
   static constexpr int kStartsOfAShadow = 1000;
 
+  const size_t stack_bytes_;
   const std::unique_ptr<char[]> stack_;
   std::function<void()> run_;
   bool done_ = true;
@@ -52,6 +52,6 @@ class Fiber {
   int starts_ = 0;
 };
 
-}  // namespace mp::fake
+}  // namespace mp::test
 
-#endif  // MP_TESTS_FAKE_KERNELS_FIBER_H_
+#endif  // MP_TESTS_SUPPORT_FIBER_H_

@@ -1,4 +1,4 @@
-#include "tests/fake/kernels/fiber.h"
+#include "tests/support/fiber.h"
 
 #include <cstdint>
 #include <utility>
@@ -10,9 +10,9 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-namespace mp::fake {
+namespace mp::test {
 
-Fiber::Fiber() : stack_(new char[kStackBytes]) {
+Fiber::Fiber(size_t stack_bytes) : stack_bytes_(stack_bytes), stack_(new char[stack_bytes]) {
 #if defined(__SANITIZE_THREAD__)
   shadow_inside_ = __tsan_create_fiber(0);
 #endif
@@ -36,7 +36,7 @@ void Fiber::Start(std::function<void()> run) {
 #endif
   getcontext(&inside_);
   inside_.uc_stack.ss_sp = stack_.get();
-  inside_.uc_stack.ss_size = kStackBytes;
+  inside_.uc_stack.ss_size = stack_bytes_;
   inside_.uc_link = nullptr;
   const auto self = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
   // makecontext hands over nothing but int.
@@ -57,7 +57,7 @@ void Fiber::Main(unsigned high, unsigned low) {
 
 void Fiber::Resume() {
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(&shadow_outside_, stack_.get(), kStackBytes);
+  __sanitizer_start_switch_fiber(&shadow_outside_, stack_.get(), stack_bytes_);
 #endif
 #if defined(__SANITIZE_THREAD__)
   shadow_outside_ = __tsan_get_current_fiber();
@@ -83,4 +83,4 @@ void Fiber::Yield() {
 #endif
 }
 
-}  // namespace mp::fake
+}  // namespace mp::test
