@@ -24,6 +24,10 @@ EXPLORED_SYNC = "//tests/explore:sync"
 EXPLORED_COPTS = [
     "-include",
     "tests/explore/sync.h",
+    # For //tests/explore:race, which is linked in place of the sanitizer.
+    "-fsanitize=thread",
+    "--param=tsan-instrument-func-entry-exit=0",
+    "-g1",
 ]
 
 def explored(deps, package):
@@ -47,6 +51,8 @@ def explorable_library(name, deps = [], visibility = None, **kwargs):
         name = name + "_explored",
         testonly = True,
         copts = EXPLORED_COPTS,
+        # A sanitizer proper would meet that of the copts.
+        tags = ["no_sanitizer"],
         visibility = ["//mp:__subpackages__", "//tests/explore:__pkg__"],
         deps = explored(deps, native.package_name()),
         **kwargs

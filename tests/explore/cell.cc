@@ -33,6 +33,7 @@ bool Cell::Knows(const VectorClock& clock, const Entry& entry) {
 }
 
 uint64_t Cell::Load(Order order, const Site& site) const {
+  const Quiet quiet;
   Engine* const engine = Engine::Current();
   if (engine == nullptr) return value_;
   engine->Point(OpKind::kLoad, this, site);
@@ -54,12 +55,14 @@ uint64_t Cell::Load(Order order, const Site& site) const {
 }
 
 uint64_t Cell::Look() const {
+  const Quiet quiet;
   Engine* const engine = Engine::Current();
   if (engine != nullptr) NoteSeen(History(*engine).back().seen, *engine, engine->clock());
   return value_;
 }
 
 void Cell::Store(uint64_t value, Order order, const Site& site) {
+  const Quiet quiet;
   Engine* const engine = Engine::Current();
   if (engine == nullptr) {
     value_ = value;
@@ -74,6 +77,16 @@ void Cell::Store(uint64_t value, Order order, const Site& site) {
   if (history.size() == kDepth) history.erase(history.begin());
   history.push_back(entry);
   value_ = value;
+}
+
+uint64_t Cell::Update(uint64_t (*next)(uint64_t, uint64_t), uint64_t operand, Order order,
+                      const Site& site) {
+  const Quiet quiet;
+  Engine* const engine = Engine::Current();
+  if (engine != nullptr) engine->Point(OpKind::kUpdate, this, site);
+  const uint64_t old = value_;
+  Replace(next(old, operand), order, site);
+  return old;
 }
 
 // After the Point of a read-modify-write.
@@ -99,6 +112,7 @@ void Cell::Replace(uint64_t value, Order order, const Site& site) {
 
 bool Cell::CompareExchange(uint64_t& expected, uint64_t desired, Order success, Order failure,
                            bool may_fail, const Site& site) {
+  const Quiet quiet;
   Engine* const engine = Engine::Current();
   if (engine != nullptr) engine->Point(OpKind::kUpdate, this, site);
   const bool fails = value_ != expected ||

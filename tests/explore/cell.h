@@ -29,15 +29,9 @@ class Cell {
 
   uint64_t Load(Order order, const Site& site) const;
   void Store(uint64_t value, Order order, const Site& site);
-  // Stores next(old) and returns old.
-  template <typename Next>
-  uint64_t Update(Next next, Order order, const Site& site) {
-    Engine* const engine = Engine::Current();
-    if (engine != nullptr) engine->Point(OpKind::kUpdate, this, site);
-    const uint64_t old = value_;
-    Replace(next(old), order, site);
-    return old;
-  }
+  // Stores next(old, operand) and returns old.
+  uint64_t Update(uint64_t (*next)(uint64_t old, uint64_t operand), uint64_t operand, Order order,
+                  const Site& site);
   bool CompareExchange(uint64_t& expected, uint64_t desired, Order success, Order failure,
                        bool may_fail, const Site& site);
   // The last store, as the kernel finds it for a thread that is about to sleep: no older one is

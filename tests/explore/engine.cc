@@ -99,6 +99,7 @@ void Engine::Resume(int thread) {
 }
 
 int Engine::Start(std::string name, std::function<void()> body) {
+  const Quiet quiet;
   const int id = static_cast<int>(threads_.size());
   if (id == kMaxThreads) {
     std::fprintf(stderr, "explore: more than %d threads\n", kMaxThreads);
@@ -108,11 +109,17 @@ int Engine::Start(std::string name, std::function<void()> body) {
   thread->name = std::move(name);
   thread->fiber = TakeFiber();
   thread->points_left = points_;
-  if (current_ >= 0) thread->clock = clock();
+  if (current_ >= 0) {
+    ++clock()[current_];
+    thread->clock = clock();
+  }
   thread->clock[id] = 1;
   Thread* const started = thread.get();
-  thread->fiber->Start([started, body = std::move(body)] {
+  thread->fiber->Start([started, id, body = std::move(body)] {
+    Quiet::on_ = false;
     body();
+    Quiet::on_ = true;
+    ++started->clock[id];
     started->done = true;
   });
   ops_.push_back(thread->next);
@@ -257,6 +264,7 @@ void Engine::WakeSleepers(const void* word, int count) {
 void Engine::OpenWindow() { open_ = true; }
 
 void Engine::Fail(const std::string& what) {
+  const Quiet quiet;
   if (failure_.empty()) failure_ = what;
 }
 

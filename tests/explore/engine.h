@@ -25,6 +25,22 @@
 
 namespace mp::explore {
 
+// Code of the explorer, whose accesses to memory are nobody's.
+class Quiet {
+ public:
+  Quiet() { on_ = true; }
+  ~Quiet() { on_ = before_; }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+
+  static bool on() { return on_; }
+
+ private:
+  friend class Engine;
+  static inline bool on_ = true;
+  const bool before_ = on_;
+};
+
 struct LockState {
   int holder = -1;
   VectorClock released;
@@ -57,6 +73,9 @@ class Engine {
   void Point(OpKind kind, const void* object, const Site& site);
   int Choose(int count, Choice choice) { return strategy_.Choose(count, choice, counts_); }
   int self() const { return current_; }
+  const std::string& NameOf(int thread) const {
+    return threads_[static_cast<size_t>(thread)]->name;
+  }
   VectorClock& clock() { return threads_[static_cast<size_t>(current_)]->clock; }
   void*& pointer() { return threads_[static_cast<size_t>(current_)]->pointer; }
   int Start(std::string name, std::function<void()> body);

@@ -23,6 +23,7 @@ class EngineClock : public Clock {
  public:
   absl::Duration Now() override { return Running("a clock").Now(); }
   bool Wait(Atomic<uint32_t>& word, uint32_t seen, absl::Duration timeout) override {
+    const explore::Quiet quiet;
     Engine& engine = Running("a wait");
     const Site site = Site::current();
     engine.Point(OpKind::kWait, &word.cell(), site);
@@ -34,6 +35,7 @@ class EngineClock : public Clock {
 }  // namespace
 
 void Yield(Site site) {
+  const explore::Quiet quiet;
   Engine* const engine = Engine::Current();
   if (engine != nullptr) engine->Point(OpKind::kYield, nullptr, site);
 }
@@ -44,6 +46,7 @@ uint64_t Cycles() {
 }
 
 void Wake(Atomic<uint32_t>& word, int count, Site site) {
+  const explore::Quiet quiet;
   Engine* const engine = Engine::Current();
   if (engine == nullptr) return;
   engine->Point(OpKind::kWake, &word.cell(), site);
@@ -51,6 +54,7 @@ void Wake(Atomic<uint32_t>& word, int count, Site site) {
 }
 
 void Mutex::Lock(Site site) {
+  const explore::Quiet quiet;
   Engine* const engine = Engine::Current();
   if (engine == nullptr) return;
   engine->Point(OpKind::kLock, &state_, site);
@@ -59,6 +63,7 @@ void Mutex::Lock(Site site) {
 }
 
 bool Mutex::TryLock(Site site) {
+  const explore::Quiet quiet;
   Engine* const engine = Engine::Current();
   if (engine == nullptr) return true;
   engine->Point(OpKind::kTryLock, &state_, site);
@@ -69,6 +74,7 @@ bool Mutex::TryLock(Site site) {
 }
 
 void Mutex::Unlock(Site site) {
+  const explore::Quiet quiet;
   Engine* const engine = Engine::Current();
   if (engine == nullptr) return;
   engine->Point(OpKind::kUnlock, &state_, site);
@@ -95,6 +101,7 @@ Thread& Thread::operator=(Thread&& other) {
 }
 
 void Thread::Join() {
+  const explore::Quiet quiet;
   if (id_ < 0) return;
   Running("a join").Join(id_, Site::current());
   id_ = -1;

@@ -47,15 +47,18 @@ class Atomic {
     cell_.Store(Bits(value), order, site);
   }
   T exchange(T value, Order order = kSeqCst, Site site = Site::current()) {
-    return Value(cell_.Update([&](uint64_t) { return Bits(value); }, order, site));
+    return Value(
+        cell_.Update([](uint64_t, uint64_t given) { return given; }, Bits(value), order, site));
   }
   T fetch_add(T value, Order order = kSeqCst, Site site = Site::current()) {
     return Value(cell_.Update(
-        [&](uint64_t old) { return Bits(static_cast<T>(Value(old) + value)); }, order, site));
+        [](uint64_t old, uint64_t by) { return Bits(static_cast<T>(Value(old) + Value(by))); },
+        Bits(value), order, site));
   }
   T fetch_sub(T value, Order order = kSeqCst, Site site = Site::current()) {
     return Value(cell_.Update(
-        [&](uint64_t old) { return Bits(static_cast<T>(Value(old) - value)); }, order, site));
+        [](uint64_t old, uint64_t by) { return Bits(static_cast<T>(Value(old) - Value(by))); },
+        Bits(value), order, site));
   }
   bool compare_exchange_strong(T& expected, T desired, Order success, Order failure,
                                Site site = Site::current()) {
