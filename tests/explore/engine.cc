@@ -21,6 +21,9 @@ constexpr uint64_t kMostSteps = 300'000;
 constexpr uint64_t kIdleRounds = 64;
 constexpr size_t kPastSteps = 48;
 
+// When a run begins.
+const absl::Duration kBegin = absl::Hours(1);
+
 Engine* current_engine = nullptr;
 uint64_t runs = 0;
 
@@ -51,7 +54,7 @@ std::string Describe(const Op& op) {
 Engine* Engine::Current() { return current_engine; }
 
 Engine::Engine(Strategy& strategy, int points)
-    : strategy_(strategy), points_(points), open_(points == 0) {}
+    : strategy_(strategy), points_(points), open_(points == 0), now_(kBegin) {}
 
 Engine::~Engine() {
   for (const auto& thread : threads_) {
@@ -147,7 +150,7 @@ void Engine::Point(OpKind kind, const void* object, const Site& site) {
 // The thread begins what it is about to do.
 void Engine::Note(int thread) {
   Thread& self = *threads_[static_cast<size_t>(thread)];
-  counts_ = open_ && (points_ == 0 || self.points_left > 0);
+  counts_ = Counts(self);
   if (counts_) --self.points_left;
   const OpKind kind = self.next.kind;
   if (kind != OpKind::kLoad && kind != OpKind::kYield && kind != OpKind::kBegin) ++changes_;
@@ -159,8 +162,9 @@ void Engine::Note(int thread) {
   }
   ++steps_;
   if (!prints_) return;
-  std::fprintf(stderr, "%6llu  %-12s %s\n", static_cast<unsigned long long>(steps_),
-               self.name.c_str(), explore::Describe(self.next).c_str());
+  std::fprintf(stderr, "%6llu  %-10s  %-12s %s\n", static_cast<unsigned long long>(steps_),
+               absl::FormatDuration(now_ - kBegin).c_str(), self.name.c_str(),
+               explore::Describe(self.next).c_str());
 }
 
 bool Engine::CanGoOn(const Thread& thread) const {
@@ -193,7 +197,7 @@ int Engine::Pick() {
       const Thread& thread = *threads_[i];
       const uint32_t bit = uint32_t{1} << i;
       if (!CanGoOn(thread)) continue;
-      if (open_ && (points_ == 0 || thread.points_left > 0)) situation.counted |= bit;
+      if (Counts(thread)) situation.counted |= bit;
       if (thread.next.kind != OpKind::kYield) {
         situation.runnable |= bit;
         continue;
@@ -262,6 +266,11 @@ void Engine::WakeSleepers(const void* word, int count) {
 }
 
 void Engine::OpenWindow() { open_ = true; }
+
+void Engine::CountPoints() {
+  some_count_ = true;
+  threads_[static_cast<size_t>(current_)]->counts = true;
+}
 
 void Engine::Fail(const std::string& what) {
   const Quiet quiet;

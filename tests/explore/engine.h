@@ -86,6 +86,10 @@ class Engine {
   absl::Duration Now() const { return now_; }
   uint64_t Cycles() { return ++cycles_; }
   void OpenWindow();
+  // The points of the calling thread count, and from then on only those of threads that said so.
+  void CountPoints();
+  // Whether the run is like another one, and only to be brought to its end.
+  bool redundant() const { return strategy_.redundant(); }
   // The first one counts.
   void Fail(const std::string& what);
 
@@ -95,6 +99,7 @@ class Engine {
     std::unique_ptr<test::Fiber> fiber;
     Op next;
     VectorClock clock;
+    bool counts = false;
     bool done = false;
     bool awake = true;  // or woken
     bool timed_out = false;
@@ -110,6 +115,9 @@ class Engine {
     Op op;
   };
 
+  bool Counts(const Thread& thread) const {
+    return open_ && (points_ == 0 || thread.points_left > 0) && (thread.counts || !some_count_);
+  }
   // -1 where nobody can go on, now or later.
   int Pick();
   bool CanGoOn(const Thread& thread) const;
@@ -122,6 +130,7 @@ class Engine {
   Strategy& strategy_;
   const int points_;
   bool open_;
+  bool some_count_ = false;  // not all threads
   bool prints_ = false;
   bool counts_ = false;  // the operation that is on
   std::vector<std::unique_ptr<Thread>> threads_;
@@ -134,7 +143,7 @@ class Engine {
   uint64_t changes_ = 0;
   uint64_t changes_before_ = 0, idle_rounds_ = 0;  // picks since something has changed
   uint64_t cycles_ = 0;
-  absl::Duration now_ = absl::Hours(1);
+  absl::Duration now_;
   std::string failure_;
   std::vector<Past> past_;  // a ring
 };

@@ -94,6 +94,7 @@ void Expect(bool holds, const std::string& what) {
 void OpenWindow() { Engine::Current()->OpenWindow(); }
 
 void Gate::Pass() {
+  Engine::Current()->CountPoints();
   if (left_.fetch_sub(1, sync::kAcqRel) == 1) OpenWindow();
   while (left_.load(sync::kAcquire) > 0) sync::Yield();
 }

@@ -54,7 +54,7 @@ void Expect(bool holds, const std::string& what);
 // Within a run: the points count from now on.
 void OpenWindow();
 
-// Within a run: `count` threads wait for each other, and then the points count.
+// Within a run: `count` threads wait for each other, and then their points count, and no others'.
 class Gate {
  public:
   explicit Gate(int count) : left_(count) {}

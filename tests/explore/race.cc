@@ -102,7 +102,7 @@ void NoteInGranule(Engine& engine, uintptr_t number, const Access& access) {
 
 void NoteAccess(const void* data, size_t bytes, bool writes, const void* place) {
   Engine* const engine = Engine::Current();
-  if (engine == nullptr || Quiet::on()) return;
+  if (engine == nullptr || Quiet::on() || engine->redundant()) return;
   const Quiet quiet;
   // Behind the last operation; the next one may tell of it.
   Access access{.time = engine->clock()[engine->self()] + 1,

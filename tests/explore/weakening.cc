@@ -3,6 +3,7 @@
 #include <set>
 #include <tuple>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tests/explore/cell.h"
@@ -21,6 +22,13 @@ std::set<Place>& Places() {
   return *places;
 }
 
+// The compiler puts "./" before some.
+absl::string_view FileOf(const Site& site) {
+  absl::string_view file = site.file_name();
+  if (absl::StartsWith(file, "./")) file.remove_prefix(2);
+  return file;
+}
+
 Effect Plain(Order order, Access access) {
   Effect effect;
   effect.sequential = order == Order::kSeqCst;
@@ -33,7 +41,7 @@ Effect Plain(Order order, Access access) {
 
 void Remember(const Effect& effect, Access access, const Site& site) {
   const auto note = [&](bool has, Part part) {
-    if (has) Places().insert({site.file_name(), site.line(), site.column(), access, part});
+    if (has) Places().insert({std::string(FileOf(site)), site.line(), site.column(), access, part});
   };
   note(effect.acquires, Part::kAcquire);
   note(effect.releases, Part::kRelease);
@@ -54,7 +62,7 @@ Effect EffectOf(Order order, Access access, const Site& site) {
   Effect effect = Plain(order, access);
   if (notes) Remember(effect, access, site);
   if (weakened == nullptr || weakened->line != site.line() || weakened->column != site.column() ||
-      weakened->access != access || weakened->file != site.file_name()) {
+      weakened->access != access || weakened->file != FileOf(site)) {
     return effect;
   }
   met = true;
