@@ -55,12 +55,19 @@ void* Allocate(size_t bytes, size_t alignment) {
   return data;
 }
 
+// To free is to write: whoever has used it must have been before.
+void Release(void* data, size_t bytes, const void* place) {
+  NoteAccess(data, bytes, true, place);
+  std::free(data);
+}
+
 }  // namespace
 }  // namespace mp::explore
 
 using mp::explore::Allocate;
 using mp::explore::NoteAccess;
 using mp::explore::NoteAtomic;
+using mp::explore::Release;
 
 void* operator new(size_t bytes) { return Allocate(bytes, 0); }
 void* operator new[](size_t bytes) { return Allocate(bytes, 0); }
@@ -72,12 +79,20 @@ void* operator new[](size_t bytes, std::align_val_t alignment) {
 }
 void operator delete(void* data) noexcept { std::free(data); }
 void operator delete[](void* data) noexcept { std::free(data); }
-void operator delete(void* data, size_t) noexcept { std::free(data); }
-void operator delete[](void* data, size_t) noexcept { std::free(data); }
+void operator delete(void* data, size_t bytes) noexcept {
+  Release(data, bytes, __builtin_return_address(0));
+}
+void operator delete[](void* data, size_t bytes) noexcept {
+  Release(data, bytes, __builtin_return_address(0));
+}
 void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
 void operator delete[](void* data, std::align_val_t) noexcept { std::free(data); }
-void operator delete(void* data, size_t, std::align_val_t) noexcept { std::free(data); }
-void operator delete[](void* data, size_t, std::align_val_t) noexcept { std::free(data); }
+void operator delete(void* data, size_t bytes, std::align_val_t) noexcept {
+  Release(data, bytes, __builtin_return_address(0));
+}
+void operator delete[](void* data, size_t bytes, std::align_val_t) noexcept {
+  Release(data, bytes, __builtin_return_address(0));
+}
 
 extern "C" {
 

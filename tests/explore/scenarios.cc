@@ -306,6 +306,34 @@ void Graphs(const Setup& setup) {
   ranks.ExpectNoTimeHasPassed();
 }
 
+// Another thread asks what the ranks have posted: times that it is given are in their order.
+void Recent(const Setup& setup) {
+  Ranks ranks(Endless(setup));
+  const auto first = NewAllReduce(setup.ranks, 3, 1, true);
+  const auto second = NewAllGather(setup.ranks, 2);
+  const auto ask = [&] {
+    for (const RecentOperation& one : ranks.world().Recent()) {
+      const absl::Duration unknown;
+      Expect(one.agreed == unknown || one.agreed >= one.posted, "agreed before it was posted");
+      Expect(one.issued == unknown || one.issued >= one.agreed, "issued before it was agreed");
+      Expect(one.completed == unknown || one.completed >= one.issued, "done before it was issued");
+    }
+  };
+  ranks.Drive(
+      [&](Rank& rank) -> absl::Status {
+        MP_RETURN_IF_ERROR(first->Post(rank.region()));
+        MP_RETURN_IF_ERROR(second->Post(rank.region()));
+        return rank.stream().Synchronize();
+      },
+      {[&] {
+        for (int i = 0; i < 3; ++i) ask();
+      }});
+  ranks.ExpectAllOk();
+  ask();
+  first->ExpectDone();
+  second->ExpectDone();
+}
+
 // Each rank makes a Region of its own axis beside the World's and uses both.
 void Regions(const Setup& setup) {
   Ranks ranks(Endless(setup));
@@ -344,6 +372,7 @@ const std::vector<Scenario>& Scenarios() {
       {"Runs", Runs},
       {"Graphs", Graphs},
       {"Regions", Regions},
+      {"Recent", Recent},
   };
   return *scenarios;
 }

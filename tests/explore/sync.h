@@ -41,21 +41,26 @@ class Atomic {
   Atomic(T value) : cell_(Bits(value)) {}  // NOLINT: as std::atomic
 
   T load(Order order = kSeqCst, Site site = Site::current()) const {
+    Touch();
     return Value(cell_.Load(order, site));
   }
   void store(T value, Order order = kSeqCst, Site site = Site::current()) {
+    Touch();
     cell_.Store(Bits(value), order, site);
   }
   T exchange(T value, Order order = kSeqCst, Site site = Site::current()) {
+    Touch();
     return Value(
         cell_.Update([](uint64_t, uint64_t given) { return given; }, Bits(value), order, site));
   }
   T fetch_add(T value, Order order = kSeqCst, Site site = Site::current()) {
+    Touch();
     return Value(cell_.Update(
         [](uint64_t old, uint64_t by) { return Bits(static_cast<T>(Value(old) + Value(by))); },
         Bits(value), order, site));
   }
   T fetch_sub(T value, Order order = kSeqCst, Site site = Site::current()) {
+    Touch();
     return Value(cell_.Update(
         [](uint64_t old, uint64_t by) { return Bits(static_cast<T>(Value(old) - Value(by))); },
         Bits(value), order, site));
@@ -83,13 +88,19 @@ class Atomic {
   }
   bool CompareExchange(T& expected, T desired, Order success, Order failure, bool may_fail,
                        const Site& site) {
+    Touch();
     uint64_t bits = Bits(expected);
     const bool done = cell_.CompareExchange(bits, Bits(desired), success, failure, may_fail, site);
     expected = Value(bits);
     return done;
   }
 
+  // That it was made before and is not gone is as much a matter of order as what plain memory
+  // holds, so whoever checks that sees a read of it.
+  void Touch() const { static_cast<void>(made_); }
+
   explore::Cell cell_;
+  volatile bool made_ = true;
 };
 
 void Yield(Site site = Site::current());
