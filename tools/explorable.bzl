@@ -6,7 +6,7 @@ tests/explore/sync.h in place of mp/base/sync.h, over the explored forms of its 
 
 load("@rules_cc//cc:defs.bzl", "cc_library")
 
-# What has an explored form.  All else knows nothing of threads and serves both.
+# What has an explored form: all that shares memory between threads.  All else serves both.
 _EXPLORABLE = [
     "//mp:agreement",
     "//mp:backend",
@@ -17,6 +17,8 @@ _EXPLORABLE = [
     "//mp/base:cycle_clock",
     "//mp/host:backend",
     "//mp/host:engine",
+    "//mp/host/kernels:copy",
+    "//mp/host/kernels:fold",
 ]
 _SYNC = "//mp/base:sync"
 
@@ -40,9 +42,10 @@ def explored(deps, package):
         result.append(dep + "_explored" if label in _EXPLORABLE else dep)
     return result + [EXPLORED_SYNC]
 
-def explorable_library(name, deps = [], visibility = None, **kwargs):
+def explorable_library(name, deps = [], copts = [], visibility = None, **kwargs):
     cc_library(
         name = name,
+        copts = copts,
         deps = deps,
         visibility = visibility,
         **kwargs
@@ -50,10 +53,13 @@ def explorable_library(name, deps = [], visibility = None, **kwargs):
     cc_library(
         name = name + "_explored",
         testonly = True,
-        copts = EXPLORED_COPTS,
+        copts = copts + EXPLORED_COPTS,
         # A sanitizer proper would meet that of the copts.
         tags = ["no_sanitizer"],
-        visibility = ["//mp:__subpackages__", "//tests/explore:__pkg__"],
+        visibility = [
+            "//mp:__subpackages__",
+            "//tests/explore:__pkg__",
+        ],
         deps = explored(deps, native.package_name()),
         **kwargs
     )
