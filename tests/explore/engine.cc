@@ -10,6 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+
 namespace mp::explore {
 namespace {
 
@@ -72,6 +76,9 @@ std::unique_ptr<test::Fiber> Engine::TakeFiber() {
 }
 
 void Engine::Run(std::function<void()> body) {
+#if defined(__SANITIZE_ADDRESS__)
+  const __lsan::ScopedDisabler what_a_failed_run_leaves;
+#endif
   current_engine = this;
   run_ = ++runs;
   Start("main", std::move(body));
