@@ -54,6 +54,13 @@ void RegionLog::Completed(uint64_t sequence, uint64_t cycles) {
   slot.completed_sequence.store(sequence, sync::kRelease);
 }
 
+void RegionLog::Failed(uint64_t from, const Failure& failure, uint64_t cycles) {
+  failed_from_.store(from, sync::kRelaxed);
+  if (failure_.failed()) return;
+  failure_ = failure;
+  failed_at_ = cycles;
+}
+
 RegionLog::Times RegionLog::TimesOf(uint64_t sequence) const {
   const Slot& slot = slots_[sequence % kDepth];
   const auto time = [sequence](const sync::Atomic<uint64_t>& number,
@@ -75,6 +82,7 @@ void FlightRing::Add(RegionLog& region, uint64_t sequence, absl::Span<const Desc
   post.region = &region;
   post.sequence = sequence;
   post.cycles = cycles;
+  post.position = Operation::kNowhere;
   post.steps = static_cast<int>(steps.size());
   post.overlaps = overlaps;
   post.one_kind = !steps.empty();
@@ -86,6 +94,18 @@ void FlightRing::Add(RegionLog& region, uint64_t sequence, absl::Span<const Desc
     post.one_kind = post.one_kind && steps[i].kind == post.kind;
     post.bytes += BytesOf(steps[i], parts[i]);
   }
+}
+
+void FlightRing::SetPosition(uint64_t position) {
+  posts_[(count_ - 1) % kDepth].position = position;
+}
+
+std::vector<FlightRing::Place> FlightRing::Places() const {
+  std::vector<Place> places;
+  for (uint64_t i = count_ - std::min<uint64_t>(count_, kDepth); i < count_; ++i) {
+    places.push_back({posts_[i % kDepth].region, posts_[i % kDepth].position});
+  }
+  return places;
 }
 
 std::vector<RecentOperation> FlightRing::Recent(int rank, const CycleClock::Reading& now,

@@ -62,7 +62,9 @@ class RegionLog {
 
   // With the Order lock held, in the order of the sequence numbers.
   void Agreed(uint64_t sequence, uint64_t cycles);
-  void Failed(uint64_t from) { failed_from_.store(from, sync::kRelaxed); }
+  void Failed(uint64_t from, const Failure& failure, uint64_t cycles);
+  const Failure& failure() const { return failure_; }
+  uint64_t failed_at() const { return failed_at_; }  // in cycles
   // Of one operation after its agreement, by one thread.
   void Issued(uint64_t sequence, uint64_t cycles);
   void Completed(uint64_t sequence, uint64_t cycles);
@@ -83,6 +85,8 @@ class RegionLog {
     sync::Atomic<uint64_t> completed_sequence{~uint64_t{0}}, completed{0};
   };
   const std::string name_;
+  Failure failure_;  // guarded by the Order's mutex, like the next
+  uint64_t failed_at_ = 0;
   sync::Atomic<uint64_t> failed_from_{~uint64_t{0}};
   std::array<Slot, kDepth> slots_;
 };
@@ -92,9 +96,16 @@ class FlightRing {
  public:
   void Add(RegionLog& region, uint64_t sequence, absl::Span<const Descriptor> steps,
            absl::Span<const Part> parts, bool overlaps, uint64_t cycles);
+  // Up to where the last post's stream has to have come for it to have run.
+  void SetPosition(uint64_t position);
   // In the order of the posts, at most `most` of the last.
   std::vector<RecentOperation> Recent(int rank, const CycleClock::Reading& now,
                                       size_t most = kDepth) const;
+  struct Place {
+    const RegionLog* region;
+    uint64_t position;
+  };
+  std::vector<Place> Places() const;  // of what Recent tells
   bool Mentions(const RegionLog& region) const;
 
  private:
@@ -103,6 +114,7 @@ class FlightRing {
     const RegionLog* region = nullptr;
     uint64_t sequence = 0;
     uint64_t cycles = 0;
+    uint64_t position = Operation::kNowhere;
     int64_t bytes = 0;
     int steps = 0;
     OpKind kind = OpKind::kAllReduce;
@@ -118,8 +130,10 @@ class FlightRing {
 struct WorldFlight {
   const CycleClock clock;
 
-  // Those that a rank's ring may speak of.  Guarded by the Order's mutex.
-  std::vector<std::shared_ptr<const RegionLog>> regions;
+  // Guarded by the Order's mutex.
+  std::vector<std::shared_ptr<const RegionLog>> regions;  // that a rank's ring may speak of
+  Failure broken;                                         // of what moves the World's data
+  bool closed = false;
 };
 
 }  // namespace mp

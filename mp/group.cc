@@ -83,9 +83,10 @@ absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps, absl::Spa
     sync::MutexLock lock(order_.mutex);
     MP_RETURN_IF_ERROR(CheckPost(peer));
     if (places) MP_RETURN_IF_ERROR(OrderInputs(peer, lane));
+    order_.last_post = sync::Cycles();
     operation = &Join(peer, steps, parts);
     member(peer).flight.Add(*log_, operation->sequence, steps, parts, lane == Lane::kComm,
-                            order_.last_post = sync::Cycles());
+                            order_.last_post);
     operation->streams[static_cast<size_t>(peer)] = &stream;
     if (!graph_part.recordings.empty()) {
       operation->recordings.resize(members_.size());
@@ -94,6 +95,7 @@ absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps, absl::Spa
     if (operation->posted == 1) SetGraph(*operation, graph_part.graph);
     sequence = operation->sequence;
     arrives = communicator_->Enter(*operation, peer);
+    member(peer).flight.SetPosition(operation->positions[static_cast<size_t>(peer)]);
     const Event place = places || work != nullptr ? stream.Record() : Event();
     if (place.stream != nullptr) operation->positions[static_cast<size_t>(peer)] = place.position;
     if (work != nullptr) *work = Work(shared_from_this(), sequence, place);
@@ -183,7 +185,7 @@ Operation& Group::Join(int peer, absl::Span<const Descriptor> steps, absl::Span<
 void Group::Append(int peer, Operation& operation) {
   RingQueue<Pending>& pending = member(peer).pending;
   if (pending.empty()) ++operation.oldest;
-  pending.Push(Pending{this, &operation});
+  pending.Push(Pending{this, &operation, order_.last_post});
 }
 
 Operation* Group::NewOperation() {
@@ -308,6 +310,7 @@ bool Group::EnterAll(Operation& operation, Lane lane, absl::Span<bool> arrives) 
     ++next_[static_cast<size_t>(peer)];
     Append(peer, operation);
     const bool one = communicator_->Enter(operation, peer);
+    member(peer).flight.SetPosition(operation.positions[static_cast<size_t>(peer)]);
     arrives[static_cast<size_t>(peer)] = one;
     all = all && one;
   }

@@ -28,8 +28,8 @@ void Group::FailLocked(uint64_t from, ErrorKind kind, std::string message) {
   }
   failure_ = Failure{kind, std::move(message), RecentPosts(kind, from)};
   failed_from_ = from;
-  log_->Failed(from);
-  order_.last_post = sync::Cycles();   // what was behind goes on now
+  order_.last_post = sync::Cycles();  // what was behind goes on now
+  log_->Failed(from, failure_, order_.last_post);
   failed_.store(true, sync::kSeqCst);  // before anybody is released who might look
   std::vector<Pending> next;
   DropFrom(from, next);
@@ -41,7 +41,7 @@ void Group::Break(const Failure& cause) {
   if (communicator_ == nullptr) return;
   FailLocked(0, cause.kind, absl::StrCat("Region \"", name(), "\": ", cause.message));
   failed_from_ = 0;
-  log_->Failed(0);
+  log_->Failed(0, failure_, order_.last_post);
   for (int peer = 0; peer < size(); ++peer) {
     if (next_[static_cast<size_t>(peer)] == 0) continue;  // nothing of it was ever under way
     member(peer).stream->Report(failure_.With(OnRank(peer)));

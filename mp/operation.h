@@ -107,8 +107,8 @@ class Operation {
   };
   int posted = 0;  // ranks that have posted it
   int oldest = 0;  // ranks of which it is the oldest post without a ticket
-  // By peer: up to where its stream stands still for it; kNowhere where no wait for a stream can be
-  // for this.
+  // By peer: up to where its stream stands still for it, and has come when it has run; kNowhere
+  // where no wait for a stream can be for this.  Enter may say so, else the scheduler does.
   static constexpr uint64_t kNowhere = ~uint64_t{0};
   std::vector<uint64_t> positions;
   std::vector<Differing> differing;                    // what disagreed with the first post

@@ -28,6 +28,7 @@ using LogSink = std::function<void(absl::string_view)>;
 struct Pending {
   Group* group = nullptr;
   Operation* operation = nullptr;
+  uint64_t cycles = 0;  // when
 };
 
 // The World's Run that is on.  Guarded by the Order's mutex.

@@ -120,6 +120,9 @@ class Stream {
   void AppendAwaited(uint64_t position, std::vector<Event>& events) {
     DoAppendAwaited(position, events);
   }
+  // Whether work up to `position` is known to be done; any position that an operation has had.
+  // Waits for nobody and changes nothing.
+  bool HasPassed(uint64_t position) { return DoHasPassed(position); }
   // The thread, by sync::ThisThread, that queues most of the work; 0 for none.  The host runs
   // compute at once on it while the stream is idle.
   void set_driver(uint64_t thread) { driver_.store(thread, sync::kRelaxed); }
@@ -153,6 +156,7 @@ class Stream {
   virtual Event DoRecord() = 0;
   virtual absl::Status DoWait(const Event& event) = 0;
   virtual bool DoQuery(uint64_t position) const = 0;
+  virtual bool DoHasPassed(uint64_t position) = 0;
   // Blocks the calling thread until `position` is passed; false where the timeout came first.
   virtual absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) = 0;
   virtual absl::Status DoCheckRoom() const = 0;

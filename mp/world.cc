@@ -71,6 +71,8 @@ absl::Status World::Synchronize(absl::Duration timeout) { return state_->Synchro
 
 std::vector<RecentOperation> World::Recent() const { return state_->Recent(); }
 
+WorldHealth World::Health() const { return state_->Health(); }
+
 absl::Status World::Close() { return state_->Close(); }
 
 }  // namespace mp

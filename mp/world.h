@@ -30,6 +30,7 @@
 #include "absl/time/time.h"
 #include "mp/backend.h"
 #include "mp/flight.h"
+#include "mp/health.h"
 #include "mp/mesh.h"
 #include "mp/region.h"
 
@@ -165,6 +166,9 @@ class World {
   // What every rank has posted last, by rank and in the order of its posts (mp/flight.h): any
   // thread, at any time.
   std::vector<RecentOperation> Recent() const;
+
+  // How it stands (mp/health.h): any thread, at any time.
+  WorldHealth Health() const;
 
   // Ends all Regions with Closed and waits for what runs, at most close_timeout, then
   // DeadlineExceeded; what stands still on a GPU is aborted then.  A second Close does nothing.

@@ -140,6 +140,8 @@ absl::Status WorldState::Close() {
     closed_ = true;
     stuck_ = false;  // to be seen
     groups = groups_;
+    sync::MutexLock order_lock(backend_->order().mutex);
+    flight_->closed = true;
   }
   for (const auto& group : groups) {
     group->Fail(ErrorKind::kClosed,
@@ -328,6 +330,7 @@ absl::StatusOr<Stream*> WorldState::NewStream(int id) {
 // The Groups' operations may have been in the way of others': whoever calls it issues those.
 void WorldState::BreakGroups(const Failure& cause) {
   sync::MutexLock order_lock(backend_->order().mutex);
+  if (!flight_->broken.failed()) flight_->broken = cause;
   for (const auto& group : groups_) group->Break(cause);
 }
 

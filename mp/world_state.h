@@ -16,6 +16,7 @@
 #include "mp/base/sync.h"
 #include "mp/flight.h"
 #include "mp/group.h"
+#include "mp/health.h"
 #include "mp/rank_state.h"
 #include "mp/region.h"
 #include "mp/world.h"
@@ -44,6 +45,7 @@ class WorldState final : public StallWatch {
   absl::Status Synchronize(absl::Duration timeout);
   absl::Status Close();
   std::vector<RecentOperation> Recent();
+  WorldHealth Health();
 
   int size() const { return static_cast<int>(ranks_.size()); }
   Backend& backend() { return *backend_; }
@@ -61,6 +63,8 @@ class WorldState final : public StallWatch {
     std::shared_ptr<Group> group;
     size_t joined = 0;
   };
+
+  using Groups = std::vector<std::shared_ptr<Group>>;
 
   absl::Status CheckOptions() const;
   absl::Status InitRanks();
@@ -87,6 +91,13 @@ class WorldState final : public StallWatch {
   RankState* OwnerOf(const Stream& stream);  // needs mutex_; null for none
   void Break(const Failure& cause);          // once; needs mutex_ not to be held
   void BreakGroups(const Failure& cause);    // needs mutex_
+  // Health, in world_health.cc; all `groups` that are known.
+  void SetState(const Groups& groups, WorldHealth& health) const;
+  void SetProgress(const std::vector<RecentOperation>& recent,
+                   const std::vector<FlightRing::Place>& places, const Groups& groups,
+                   RankHealth& health);
+  static bool HasRun(const RecentOperation& operation, const FlightRing::Place& place,
+                     const RankState& rank, const Groups& groups);
   absl::Status CheckRanks(const std::vector<int>& ranks) const;
   absl::StatusOr<GroupOptions> OptionsOf(const std::vector<int>& ranks,
                                          const RegionOptions& options);

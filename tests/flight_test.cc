@@ -140,7 +140,7 @@ TEST(Flight, WhatIsForgottenIsNotKnown) {
   EXPECT_EQ(region.TimesOf(99).issued, 0u);
   EXPECT_EQ(region.TimesOf(100).agreed, 0u);
   EXPECT_FALSE(region.TimesOf(100).dropped);
-  region.Failed(99);
+  region.Failed(99, {}, 1);
   EXPECT_FALSE(region.TimesOf(98).dropped);
   EXPECT_TRUE(region.TimesOf(99).dropped);
 }

@@ -28,7 +28,7 @@ class CudaOperation final : public Operation {
     streams.resize(size);
   }
 
-  void Enter(size_t peer) { places_[peer] = Stream::Of(*streams[peer]).Open(); }
+  void Enter(size_t peer) { positions[peer] = places_[peer] = Stream::Of(*streams[peer]).Open(); }
 
   // The operation is enqueued, or nothing will be.
   void Finish() {

@@ -256,6 +256,23 @@ bool Stream::DoQuery(uint64_t position) const {
   return passed.ok() ? *passed : true;
 }
 
+// A mark that was taken back has given its number to the next one, which is behind it.
+bool Stream::DoHasPassed(uint64_t position) {
+  if (!mutex_.TryLock()) return Passed(position);  // the holder may wait for room in the stream
+  cudaEvent_t event = nullptr;
+  if (!Passed(position) && position <= last() && MarkAt(position).state == Mark::kRecorded) {
+    event = MarkAt(position).event;
+  }
+  mutex_.Unlock();
+  if (Passed(position)) return true;
+  if (event == nullptr) return false;
+  const RelaxedCapture relaxed;
+  // An event that is used again has passed before.
+  const cudaError_t result = cudaEventQuery(event);
+  if (result != cudaSuccess) cudaGetLastError();
+  return result == cudaSuccess || Passed(position);
+}
+
 absl::StatusOr<bool> Stream::DoBlock(uint64_t position, absl::Duration timeout) {
   Pauses pauses(clock_, *this, watch(), timeout);
   while (!DoQuery(position)) {

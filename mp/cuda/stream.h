@@ -87,6 +87,7 @@ class Stream final : public mp::Stream {
   mp::Event DoRecord() override;
   absl::Status DoWait(const mp::Event& event) override;
   bool DoQuery(uint64_t position) const override;
+  bool DoHasPassed(uint64_t position) override;
   absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) override;
   std::optional<uint64_t> DoProgress() override;
   absl::Status DoCheckRoom() const override;  // where too much is queued CUDA makes the caller wait

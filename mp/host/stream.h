@@ -104,6 +104,7 @@ class HostStream : public Stream, private Runnable {
   Event DoRecord() override { return Here(); }
   absl::Status DoWait(const Event& event) override;
   bool DoQuery(uint64_t position) const override;
+  bool DoHasPassed(uint64_t position) override { return DoQuery(position); }
   absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) override;
   NativeStream DoNative() const override { return NativeStream{nullptr, device_}; }
 

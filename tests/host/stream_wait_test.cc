@@ -67,6 +67,7 @@ class Foreign : public Stream {
   Event DoRecord() override { return {this, 1}; }
   absl::Status DoWait(const Event& /*event*/) override { return absl::OkStatus(); }
   bool DoQuery(uint64_t /*position*/) const override { return false; }
+  bool DoHasPassed(uint64_t /*position*/) override { return false; }
   absl::StatusOr<bool> DoBlock(uint64_t /*position*/, absl::Duration /*timeout*/) override {
     return false;
   }
