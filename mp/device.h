@@ -10,6 +10,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "mp/base/process.h"
+#include "mp/base/status.h"
 #include "mp/buffer.h"
 #include "mp/stream.h"
 #include "mp/tensor.h"
@@ -42,7 +44,11 @@ class Device {
   void Abandon() { DoAbandon(); }
 
   // Makes the calling thread one that works with this device (cudaSetDevice).
-  absl::Status BindThisThread() { return DoBindThisThread(); }
+  const Process& maker() const { return maker_; }
+  absl::Status BindThisThread() {
+    MP_RETURN_IF_ERROR(maker_.Check());
+    return DoBindThisThread();
+  }
 
  protected:
   explicit Device(int index) : index_(index) {}
@@ -57,6 +63,7 @@ class Device {
   virtual void DoAbandon() {}
 
   const int index_;
+  const Process maker_;
   sync::Atomic<StallWatch*> watch_{nullptr};
 };
 

@@ -37,7 +37,7 @@ absl::StatusOr<std::shared_ptr<Group>> Group::Create(
     std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankState>> members,
     Communicator* of_world, GroupOptions options) {
   std::shared_ptr<Group> group(
-      new Group(std::move(backend), std::move(members), std::move(options)));
+      new Group(std::move(backend), std::move(members), std::move(options)), DeleteInMaker());
   for (const auto& member : group->members_) {
     MP_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, member->device->NewStream());
     member->Adopt(*stream, absl::StrCat("stream of Region \"", group->name(), "\""));

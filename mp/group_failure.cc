@@ -11,6 +11,7 @@ namespace mp {
 // --- failure -----------------------------------------------------------------------------------
 
 void Group::Fail(ErrorKind kind, absl::string_view message) {
+  if (!order_.maker.is_this()) return;
   {
     sync::MutexLock lock(order_.mutex);
     FailLocked(window_begin_, kind, std::string(message));
@@ -170,11 +171,13 @@ absl::Duration Group::CheckAbsence(absl::Duration now, std::vector<std::string>&
 // --- asking ------------------------------------------------------------------------------------
 
 absl::Status Group::status() const {
+  MP_RETURN_IF_ERROR(order_.maker.Check());
   sync::MutexLock lock(order_.mutex);
   return failure_.ToStatus();
 }
 
 absl::Status Group::StatusOf(uint64_t sequence) const {
+  MP_RETURN_IF_ERROR(order_.maker.Check());
   if (!failed_.load(sync::kAcquire)) return absl::OkStatus();
   sync::MutexLock lock(order_.mutex);
   return sequence >= failed_from_ ? failure_.ToStatus() : absl::OkStatus();

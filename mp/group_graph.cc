@@ -95,6 +95,7 @@ absl::StatusOr<std::shared_ptr<Recording>> Group::Record(int peer, const Capture
 // --- capture -------------------------------------------------------------------------------------
 
 absl::StatusOr<Graph> Group::Capture(int peer, const CaptureBody& body) {
+  MP_RETURN_IF_ERROR(order_.maker.Check());
   if (failed_.load(sync::kAcquire)) return status();
   MP_RETURN_IF_ERROR(CheckDriver(peer));
   ReapGraphs();
@@ -112,6 +113,7 @@ absl::StatusOr<Graph> Group::Capture(int peer, const CaptureBody& body) {
 }
 
 absl::StatusOr<Graph> Group::CaptureAll(const CaptureBody& body) {
+  MP_RETURN_IF_ERROR(order_.maker.Check());
   {
     sync::MutexLock lock(order_.mutex);
     MP_RETURN_IF_ERROR(CheckPostAll(Lane::kCompute));
@@ -197,6 +199,7 @@ absl::StatusOr<Graph> Group::Concluded(const Recording& recording, int peer) {
 // --- launch --------------------------------------------------------------------------------------
 
 absl::Status Group::Launch(int peer, RecordedGraph& graph) {
+  MP_RETURN_IF_ERROR(order_.maker.Check());
   MP_RETURN_IF_ERROR(CheckNotRecording());
   const bool all = peer < 0;
   if (size() == 1) {
@@ -256,6 +259,7 @@ absl::Status Group::ReplayAlone(const Recording& recording) {
 // --- the graphs' lives ---------------------------------------------------------------------------
 
 void Group::LetGo(RecordedGraph& graph) {
+  if (!order_.maker.is_this()) return;
   {
     sync::MutexLock lock(order_.mutex);
     if (--graph.handles > 0) return;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "mp/base/process.h"
 #include "mp/base/ring_queue.h"
 #include "mp/base/sync.h"
 
@@ -32,6 +33,7 @@ struct Order {
     Operation* operation = nullptr;
   };
 
+  const Process maker;
   sync::Mutex mutex;
   // Guarded by mutex:
   uint64_t tickets = 0;          // given so far

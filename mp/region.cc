@@ -30,7 +30,8 @@ absl::Status Named(const Group& group, const absl::Status& status) {
 
 // What is wrong with a call's arguments, or that the backend cannot do it, with the Region's name
 // in front.
-absl::StatusOr<Plan> Checked(const Group& group, int peer, absl::StatusOr<Plan> plan) {
+absl::StatusOr<Plan> Checked(Group& group, int peer, absl::StatusOr<Plan> plan) {
+  MP_RETURN_IF_ERROR(group.order().maker.Check());
   const absl::Status status =
       plan.ok() ? group.Inspect(peer, plan->descriptor, plan->part) : plan.status();
   if (status.ok()) return plan;
@@ -52,7 +53,7 @@ absl::Status PostOne(Group& group, int peer, const Plan& plan, Lane lane, Work* 
                     absl::MakeConstSpan(&plan.part, 1), lane, work);
 }
 
-absl::StatusOr<Plan> PlanGatherOf(const Group& group, int peer, const TensorView& shard,
+absl::StatusOr<Plan> PlanGatherOf(Group& group, int peer, const TensorView& shard,
                                   const TensorView& output, int root,
                                   const GatherOptions& options) {
   if (root < 0) {
@@ -63,12 +64,12 @@ absl::StatusOr<Plan> PlanGatherOf(const Group& group, int peer, const TensorView
   return Checked(group, peer, PlanGather(shard, output, root, group.size(), peer == root, options));
 }
 
-absl::StatusOr<Plan> PlanAllGatherOf(const Group& group, int peer, const TensorView& shard,
+absl::StatusOr<Plan> PlanAllGatherOf(Group& group, int peer, const TensorView& shard,
                                      const TensorView& output, const GatherOptions& options) {
   return Checked(group, peer, PlanGather(shard, output, -1, group.size(), true, options));
 }
 
-absl::StatusOr<Plan> PlanAllReduceOf(const Group& group, int peer, const TensorView& x,
+absl::StatusOr<Plan> PlanAllReduceOf(Group& group, int peer, const TensorView& x,
                                      const TensorView& output, const AllReduceOptions& options) {
   return Checked(group, peer, PlanAllReduce(x, output, options));
 }
@@ -289,6 +290,7 @@ absl::StatusOr<Work> Batch::Start() {
 }
 
 absl::Status Batch::Post(Lane lane, Work* work) {
+  MP_RETURN_IF_ERROR(group_->order().maker.Check());
   const std::vector<Descriptor> steps = std::exchange(steps_, {});
   const std::vector<Part> parts = std::exchange(parts_, {});
   if (group_->RecordingOf(peer_) != nullptr) {

@@ -44,10 +44,12 @@ absl::Status Told(Recording* recording, absl::Status status) {
 }  // namespace
 
 bool Event::Done() const {
+  if (stream != nullptr && !stream->maker_.is_this()) return true;  // nothing comes any more
   return recording == 0 && (stream == nullptr || stream->DoQuery(position));
 }
 
 absl::Status Event::Synchronize(absl::Duration timeout) const {
+  if (stream != nullptr) MP_RETURN_IF_ERROR(stream->maker_.Check());
   MP_RETURN_IF_ERROR(CheckTimeout(timeout));
   if (recording != 0 || (stream != nullptr && stream->recording() != nullptr)) {
     return Waited(*stream);
@@ -59,6 +61,7 @@ absl::Status Event::Synchronize(absl::Duration timeout) const {
 }
 
 absl::Status Stream::Copy(const TensorView& source, const TensorView& target) {
+  MP_RETURN_IF_ERROR(maker_.Check());
   MP_RETURN_IF_ERROR(Told(recording(), CheckSame(source, target)));
   const auto* from = static_cast<const char*>(source.data());
   const auto* to = static_cast<const char*>(target.data());
@@ -73,6 +76,7 @@ absl::Status Stream::Copy(const TensorView& source, const TensorView& target) {
 }
 
 absl::Status Stream::Scale(const TensorView& source, const TensorView& target, double factor) {
+  MP_RETURN_IF_ERROR(maker_.Check());
   MP_RETURN_IF_ERROR(Told(recording(), CheckSame(source, target)));
   if (!IsReducibleFloat(source.dtype()) || !source.is_dense() || !target.is_dense()) {
     return Told(recording(),
@@ -85,6 +89,7 @@ absl::Status Stream::Scale(const TensorView& source, const TensorView& target, d
 }
 
 absl::Status Stream::Wait(const Event& event) {
+  MP_RETURN_IF_ERROR(maker_.Check());
   if (recording() != nullptr) return recording()->Join(event);
   if (event.recording != 0) {
     return UsageError(name(), " cannot wait for what was recorded for a graph on ",
@@ -96,6 +101,7 @@ absl::Status Stream::Wait(const Event& event) {
 }
 
 absl::Status Stream::Synchronize(absl::Duration timeout) {
+  MP_RETURN_IF_ERROR(maker_.Check());
   MP_RETURN_IF_ERROR(CheckTimeout(timeout));
   if (recording() != nullptr) return Waited(*this);
   const Event all = DoRecord();

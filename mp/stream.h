@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "mp/base/process.h"
 #include "mp/base/status.h"
 #include "mp/base/sync.h"
 #include "mp/kernel.h"
@@ -64,6 +65,7 @@ class Stream {
 
   // Queues user compute.  Unsupported where the kernel has no form for this backend.
   absl::Status Launch(Kernel kernel) {
+    MP_RETURN_IF_ERROR(maker_.Check());
     if (recording() != nullptr) [[unlikely]]
       return RecordLaunch(std::move(kernel));
     return DoLaunch(std::move(kernel));
@@ -79,7 +81,10 @@ class Stream {
   absl::Status Scale(const TensorView& source, const TensorView& target, double factor);
 
   // Marks what is queued so far.
-  Event Record() { return recording() == nullptr ? DoRecord() : RecordedMark(); }
+  Event Record() {
+    if (!maker_.is_this()) return Event{this, 0, 0};
+    return recording() == nullptr ? DoRecord() : RecordedMark();
+  }
 
   // Work queued here from now on runs after `event`.  Where streams hold no places it may wait on
   // the calling thread for an operation that is not issued yet.
@@ -93,7 +98,10 @@ class Stream {
 
   // Whether an operation can stand here now.  DeviceError: so much is queued that no more is taken.
   // Unsupported: the application captures the stream below for a graph of its own.
-  absl::Status CheckRoom() const { return DoCheckRoom(); }
+  absl::Status CheckRoom() const {
+    MP_RETURN_IF_ERROR(maker_.Check());
+    return DoCheckRoom();
+  }
 
   // For CUDA, the cudaStream_t; a null handle on the host.
   NativeStream native() const { return DoNative(); }
@@ -142,6 +150,7 @@ class Stream {
  protected:
   Stream() = default;
   uint64_t driver() const { return driver_.load(sync::kRelaxed); }
+  const Process& maker() const { return maker_; }
   StallWatch* watch() const { return watch_.load(sync::kRelaxed); }
   // OK until it is abandoned.
   absl::Status CheckNotAbandoned();
@@ -169,6 +178,7 @@ class Stream {
   absl::Status RecordLaunch(Kernel kernel);
   Event RecordedMark();
 
+  const Process maker_;
   std::string name_ = "a stream";
   sync::Atomic<StallWatch*> watch_{nullptr};
   sync::Atomic<uint64_t> driver_{0};

@@ -14,16 +14,20 @@ Stream& Rank::stream() { return *state_->stream; }
 RankRegion& Rank::region() { return region_; }
 RankRegion& Rank::region(Axis axis) { return axis_regions_[static_cast<size_t>(axis)]; }
 
-absl::StatusOr<Stream*> Rank::NewStream() { return inside_->NewStream(id()); }
+absl::StatusOr<Stream*> Rank::NewStream() {
+  MP_RETURN_IF_ERROR(inside_->maker().Check());
+  return inside_->NewStream(id());
+}
 
 absl::StatusOr<RankRegion> Rank::NewRegion(const std::vector<int>& ranks,
                                            const RegionOptions& options) {
+  MP_RETURN_IF_ERROR(inside_->maker().Check());
   MP_ASSIGN_OR_RETURN(std::shared_ptr<Group> group, inside_->JoinGroup(id(), ranks, options));
   return Region(std::move(group)).ForRank(*this);
 }
 
 Attachment::~Attachment() {
-  if (rank_ != nullptr) rank_->inside_->Detach(rank_->id());
+  if (rank_ != nullptr && rank_->inside_->maker().is_this()) rank_->inside_->Detach(rank_->id());
 }
 
 World::World(std::unique_ptr<WorldState> state) : state_(std::move(state)) {}
@@ -31,6 +35,7 @@ World::World(std::unique_ptr<WorldState> state) : state_(std::move(state)) {}
 absl::StatusOr<std::unique_ptr<World>> World::Create(std::shared_ptr<Backend> backend,
                                                      const WorldOptions& options) {
   if (backend == nullptr) return InvalidArgument("World::Create: no Backend");
+  MP_RETURN_IF_ERROR(backend->order().maker.Check());
   std::unique_ptr<World> world(
       new World(std::make_unique<WorldState>(std::move(backend), options)));
   MP_RETURN_IF_ERROR(world->state_->Init(*world));
@@ -53,26 +58,46 @@ Region& World::region() { return state_->world_region(); }
 const std::vector<Region>& World::regions(Axis axis) const { return state_->axis_regions(axis); }
 
 absl::Status World::Run(const std::function<absl::Status(Rank&)>& body) {
+  MP_RETURN_IF_ERROR(state_->maker().Check());
   return state_->Run(body);
 }
 
 absl::StatusOr<Attachment> World::Attach(int rank) {
+  MP_RETURN_IF_ERROR(state_->maker().Check());
   MP_ASSIGN_OR_RETURN(Rank * door, state_->Attach(rank));
   return Attachment(door);
 }
 
 absl::StatusOr<Region> World::NewRegion(const std::vector<int>& ranks,
                                         const RegionOptions& options) {
+  MP_RETURN_IF_ERROR(state_->maker().Check());
   MP_ASSIGN_OR_RETURN(std::shared_ptr<Group> group, state_->NewGroup(ranks, options));
   return Region(std::move(group));
 }
 
-absl::Status World::Synchronize(absl::Duration timeout) { return state_->Synchronize(timeout); }
+absl::Status World::Synchronize(absl::Duration timeout) {
+  MP_RETURN_IF_ERROR(state_->maker().Check());
+  return state_->Synchronize(timeout);
+}
 
-std::vector<RecentOperation> World::Recent() const { return state_->Recent(); }
+std::vector<RecentOperation> World::Recent() const {
+  if (!state_->maker().is_this()) return {};
+  return state_->Recent();
+}
 
-WorldHealth World::Health() const { return state_->Health(); }
+WorldHealth World::Health() const {
+  const absl::Status status = state_->maker().Check();
+  if (status.ok()) return state_->Health();
+  WorldHealth health;
+  health.state = WorldHealth::State::kClosed;
+  health.kind = KindOf(status);
+  health.cause = std::string(status.message());
+  return health;
+}
 
-absl::Status World::Close() { return state_->Close(); }
+absl::Status World::Close() {
+  MP_RETURN_IF_ERROR(state_->maker().Check());
+  return state_->Close();
+}
 
 }  // namespace mp

@@ -12,7 +12,8 @@
 //            wait for, with that rank's error as the cause, and so is whoever calls a Region later
 //            in that Run.  Exceptions are caught and become
 //            UserException.  A World stays usable after a failed Run; a failed Region does not.
-// Threads.   Any; one Run at a time.  Not from inside a Run.
+// Threads.   Any; one Run at a time.  Not from inside a Run.  In a child that fork() has made every
+//            call on what the parent made is a UsageError, and destructors do nothing.
 // Ownership. Regions, Ranks and streams live as long as the World.
 #ifndef MP_WORLD_H_
 #define MP_WORLD_H_

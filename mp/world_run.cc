@@ -72,6 +72,7 @@ void WorldState::RankMain(int id) {
     ++done;
     absl::Status status =
         bound.ok() ? RunRank(id, *body_) : RunRank(id, [&bound](Rank&) { return bound; });
+    if (!maker().is_this()) return;
     {
       sync::MutexLock lock(mutex_);
       if (!status.ok()) {
@@ -104,6 +105,7 @@ absl::Status WorldState::RunRank(int id, const Body& body) {
     status = MakeError(ErrorKind::kUserException,
                        absl::StrCat("rank ", id, " has thrown something that is no exception"));
   }
+  if (!maker().is_this()) return status;  // of a child, which has this thread alone
   const bool failed = !status.ok();
   if (failed) {
     // Before the peers are released, so that what they then return is not the first.

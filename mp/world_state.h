@@ -49,6 +49,7 @@ class WorldState final : public StallWatch {
 
   int size() const { return static_cast<int>(ranks_.size()); }
   Backend& backend() { return *backend_; }
+  const Process& maker() const { return backend_->order().maker; }
   RankState& rank(int id) { return *ranks_[static_cast<size_t>(id)]; }
   Region& world_region() { return *world_region_; }
   const Mesh& mesh() const { return mesh_; }

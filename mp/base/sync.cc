@@ -1,6 +1,7 @@
 #include "mp/base/sync.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -71,6 +72,7 @@ bool FakeClock::Wait(Atomic<uint32_t>& word, uint32_t seen, absl::Duration timeo
 
 absl::StatusOr<Thread> Thread::Start(std::string name, std::function<void()> body) {
   Thread thread;
+  thread.forks_ = CountForks();
   try {
     thread.thread_ = std::thread([name = name.substr(0, 15), body = std::move(body)] {
       pthread_setname_np(pthread_self(), name.c_str());
@@ -85,12 +87,16 @@ absl::StatusOr<Thread> Thread::Start(std::string name, std::function<void()> bod
 
 Thread& Thread::operator=(Thread&& other) {
   Join();
+  forks_ = other.forks_;
   thread_ = std::move(other.thread_);
   return *this;
 }
 
+// A child process does not have it.
 void Thread::Join() {
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return;
+  if (forks_ == fork_count.load(kRelaxed)) return thread_.join();
+  static_cast<void>(new std::thread(std::move(thread_)));
 }
 
 namespace {
@@ -108,6 +114,15 @@ void*& ThreadPointer() {
 }
 
 uint32_t ThisThreadSlot() { return static_cast<uint32_t>(ThisThread()); }
+
+constinit Atomic<uint32_t> fork_count{0};
+
+uint32_t CountForks() {
+  static const int watched =
+      pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1, kRelaxed); });
+  MP_CHECK(watched == 0);
+  return fork_count.load(kRelaxed);
+}
 
 int CoreCount() {
   cpu_set_t set;

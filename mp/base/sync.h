@@ -140,6 +140,7 @@ class Thread {
   bool joinable() const { return thread_.joinable(); }
 
  private:
+  uint32_t forks_ = 0;
   std::thread thread_;
 };
 
@@ -151,6 +152,11 @@ uint32_t ThisThreadSlot();
 
 // A pointer of the calling thread's own, null at first.
 void*& ThreadPointer();
+
+// How often fork() has been called on the way from the first process that counted to this one.
+extern Atomic<uint32_t> fork_count;
+// Counts from now on, and tells the count.
+uint32_t CountForks();
 
 // The number of cores that this process may run on.
 int CoreCount();

@@ -184,8 +184,9 @@ absl::StatusOr<std::shared_ptr<Backend>> NewBackend(const Options& options) {
     return InvalidArgument("workspace_bytes ", options.workspace_bytes, ": must be positive");
   }
   MP_ASSIGN_OR_RETURN(const std::vector<int> ordinals, Ordinals(options));
-  auto backend = std::make_shared<CudaBackend>(
-      options, options.clock != nullptr ? *options.clock : sync::Clock::Steady());
+  const std::shared_ptr<CudaBackend> backend(
+      new CudaBackend(options, options.clock != nullptr ? *options.clock : sync::Clock::Steady()),
+      DeleteInMaker());
   MP_RETURN_IF_ERROR(backend->Open(ordinals));
   return backend;
 }

@@ -10,7 +10,7 @@ namespace mp::cuda {
 namespace {
 
 sync::Mutex* LaunchOf(Backend& backend) {
-  if (backend.device_count() == 0) return nullptr;
+  if (backend.device_count() == 0 || !backend.order().maker.is_this()) return nullptr;
   auto* device = dynamic_cast<Device*>(&backend.device(0));
   return device == nullptr ? nullptr : &device->launch();
 }
@@ -22,6 +22,7 @@ absl::StatusOr<std::unique_ptr<mp::Stream>> WrapStream(mp::Device& device, cudaS
   if (here == nullptr) {
     return InvalidArgument("WrapStream: ", device.name(), " is no device of a CUDA backend");
   }
+  MP_RETURN_IF_ERROR(here->maker().Check());
   return here->Wrap(stream);
 }
 

@@ -113,6 +113,7 @@ absl::StatusOr<std::unique_ptr<Stream>> Stream::Wrap(int ordinal, sync::Clock& c
 }
 
 Stream::~Stream() {
+  if (!maker().is_this()) return;
   if (owner_ == Owner::kSelf) {
     set_watch(nullptr);  // what is queued has been issued, and the caller may hold the World's lock
     static_cast<void>(DoBlock(DoRecord().position, absl::InfiniteDuration()));

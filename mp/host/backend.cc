@@ -113,7 +113,8 @@ absl::StatusOr<std::shared_ptr<Backend>> NewBackend(const Options& options) {
   }
   MP_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, Executor::Create(options));
   sync::Clock& clock = options.clock != nullptr ? *options.clock : sync::Clock::Steady();
-  return std::make_shared<HostBackend>(std::move(executor), clock, options.devices);
+  return std::shared_ptr<Backend>(new HostBackend(std::move(executor), clock, options.devices),
+                                  DeleteInMaker());
 }
 
 }  // namespace mp::host

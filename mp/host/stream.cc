@@ -62,6 +62,7 @@ HostStream::HostStream(Executor& executor, Memory& memory, sync::Clock& clock, i
 }
 
 HostStream::~HostStream() {
+  if (!maker().is_this()) return;
   while (Pending(state_.load(sync::kAcquire)) != 0) {
     if (!HelpOnce()) sync::Yield();
   }
