@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "mp/base/check.h"
+#include "mp/callback.h"
 #include "mp/graph_handle.h"
 #include "mp/group.h"
 
@@ -96,6 +97,7 @@ absl::StatusOr<std::shared_ptr<Recording>> Group::Record(int peer, const Capture
 
 absl::StatusOr<Graph> Group::Capture(int peer, const CaptureBody& body) {
   MP_RETURN_IF_ERROR(order_.maker.Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("Capture"));
   if (failed_.load(sync::kAcquire)) return status();
   MP_RETURN_IF_ERROR(CheckDriver(peer));
   ReapGraphs();
@@ -114,6 +116,7 @@ absl::StatusOr<Graph> Group::Capture(int peer, const CaptureBody& body) {
 
 absl::StatusOr<Graph> Group::CaptureAll(const CaptureBody& body) {
   MP_RETURN_IF_ERROR(order_.maker.Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("Capture"));
   {
     sync::MutexLock lock(order_.mutex);
     MP_RETURN_IF_ERROR(CheckPostAll(Lane::kCompute));
@@ -200,6 +203,7 @@ absl::StatusOr<Graph> Group::Concluded(const Recording& recording, int peer) {
 
 absl::Status Group::Launch(int peer, RecordedGraph& graph) {
   MP_RETURN_IF_ERROR(order_.maker.Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("Graph::Launch"));
   MP_RETURN_IF_ERROR(CheckNotRecording());
   const bool all = peer < 0;
   if (size() == 1) {

@@ -11,8 +11,9 @@
 //   MP_RETURN_IF_ERROR(rank.stream().Launch(Scale{x, 2}));
 //
 // The host body returns nothing or an absl::Status.  It runs after everything queued on the stream
-// before it, on any thread, and must not wait for mp.  What it throws is caught and becomes a
-// UserException of the stream.
+// before it, on any thread, and must not wait for mp: a call that could is a UsageError there.  A
+// function that the application gives to CUDA itself is not known to mp.  What it throws is caught
+// and becomes a UserException of the stream.
 #ifndef MP_KERNEL_H_
 #define MP_KERNEL_H_
 

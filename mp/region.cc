@@ -6,6 +6,7 @@
 #include "absl/container/inlined_vector.h"
 #include "mp/agreement.h"
 #include "mp/base/status.h"
+#include "mp/callback.h"
 #include "mp/group.h"
 #include "mp/plan.h"
 #include "mp/world.h"
@@ -32,6 +33,7 @@ absl::Status Named(const Group& group, const absl::Status& status) {
 // in front.
 absl::StatusOr<Plan> Checked(Group& group, int peer, absl::StatusOr<Plan> plan) {
   MP_RETURN_IF_ERROR(group.order().maker.Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("an operation"));
   const absl::Status status =
       plan.ok() ? group.Inspect(peer, plan->descriptor, plan->part) : plan.status();
   if (status.ok()) return plan;
@@ -291,6 +293,7 @@ absl::StatusOr<Work> Batch::Start() {
 
 absl::Status Batch::Post(Lane lane, Work* work) {
   MP_RETURN_IF_ERROR(group_->order().maker.Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("a Batch's end"));
   const std::vector<Descriptor> steps = std::exchange(steps_, {});
   const std::vector<Part> parts = std::exchange(parts_, {});
   if (group_->RecordingOf(peer_) != nullptr) {

@@ -1,5 +1,6 @@
 #include "mp/stream.h"
 
+#include "mp/callback.h"
 #include "mp/recording.h"
 #include "mp/wait.h"
 
@@ -50,6 +51,7 @@ bool Event::Done() const {
 
 absl::Status Event::Synchronize(absl::Duration timeout) const {
   if (stream != nullptr) MP_RETURN_IF_ERROR(stream->maker_.Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("Event::Synchronize"));
   MP_RETURN_IF_ERROR(CheckTimeout(timeout));
   if (recording != 0 || (stream != nullptr && stream->recording() != nullptr)) {
     return Waited(*stream);
@@ -90,6 +92,7 @@ absl::Status Stream::Scale(const TensorView& source, const TensorView& target, d
 
 absl::Status Stream::Wait(const Event& event) {
   MP_RETURN_IF_ERROR(maker_.Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("Stream::Wait"));
   if (recording() != nullptr) return recording()->Join(event);
   if (event.recording != 0) {
     return UsageError(name(), " cannot wait for what was recorded for a graph on ",
@@ -102,6 +105,7 @@ absl::Status Stream::Wait(const Event& event) {
 
 absl::Status Stream::Synchronize(absl::Duration timeout) {
   MP_RETURN_IF_ERROR(maker_.Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("Stream::Synchronize"));
   MP_RETURN_IF_ERROR(CheckTimeout(timeout));
   if (recording() != nullptr) return Waited(*this);
   const Event all = DoRecord();

@@ -10,39 +10,32 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "mp/base/sync.h"
+#include "mp/callback.h"
 
 namespace mp {
 
 class Group;
 class Stream;
 
-class Wait {
+class Wait : private Frame {
  public:
   // For what stands in `stream` up to `position`.
   Wait(Stream& stream, uint64_t position, bool endless)
-      : stream_(&stream), position_(position), endless_(endless) {
-    Begin();
-  }
+      : Frame(Kind::kWait), stream_(&stream), position_(position), endless_(endless) {}
   // For the ticket of an operation.
   Wait(const Group& group, uint64_t sequence)
-      : group_(&group), position_(sequence), endless_(true) {
-    Begin();
-  }
+      : Frame(Kind::kWait), group_(&group), position_(sequence), endless_(true) {}
   ~Wait() {
-    sync::ThreadPointer() = outer_;
     if (told_ == nullptr) return;
     sync::MutexLock lock(*mutex_);
     told_->erase(std::find(told_->begin(), told_->end(), this));
   }
-  Wait(const Wait&) = delete;
-  Wait& operator=(const Wait&) = delete;
 
   // The innermost of the calling thread; null where it does not wait.
-  static Wait* Current() { return static_cast<Wait*>(sync::ThreadPointer()); }
+  static Wait* Current() { return static_cast<Wait*>(Innermost(Kind::kWait)); }
   // Puts it into `waits`, guarded by `mutex`, until it ends.
   void Tell(sync::Mutex& mutex, std::vector<Wait*>& waits) {
     if (told_ != nullptr) return;
@@ -63,14 +56,11 @@ class Wait {
   bool endless() const { return endless_; }
 
  private:
-  void Begin() { outer_ = std::exchange(sync::ThreadPointer(), this); }
-
   const uint64_t thread_ = sync::ThisThread();
   Stream* const stream_ = nullptr;
   const Group* const group_ = nullptr;
   const uint64_t position_;
   const bool endless_;
-  void* outer_ = nullptr;
   sync::Mutex* mutex_ = nullptr;
   std::vector<Wait*>* told_ = nullptr;
 };

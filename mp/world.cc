@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "mp/base/status.h"
+#include "mp/callback.h"
 #include "mp/world_state.h"
 
 namespace mp {
@@ -22,6 +23,7 @@ absl::StatusOr<Stream*> Rank::NewStream() {
 absl::StatusOr<RankRegion> Rank::NewRegion(const std::vector<int>& ranks,
                                            const RegionOptions& options) {
   MP_RETURN_IF_ERROR(inside_->maker().Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("Rank::NewRegion"));
   MP_ASSIGN_OR_RETURN(std::shared_ptr<Group> group, inside_->JoinGroup(id(), ranks, options));
   return Region(std::move(group)).ForRank(*this);
 }
@@ -36,6 +38,7 @@ absl::StatusOr<std::unique_ptr<World>> World::Create(std::shared_ptr<Backend> ba
                                                      const WorldOptions& options) {
   if (backend == nullptr) return InvalidArgument("World::Create: no Backend");
   MP_RETURN_IF_ERROR(backend->order().maker.Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("World::Create"));
   std::unique_ptr<World> world(
       new World(std::make_unique<WorldState>(std::move(backend), options)));
   MP_RETURN_IF_ERROR(world->state_->Init(*world));
@@ -59,11 +62,13 @@ const std::vector<Region>& World::regions(Axis axis) const { return state_->axis
 
 absl::Status World::Run(const std::function<absl::Status(Rank&)>& body) {
   MP_RETURN_IF_ERROR(state_->maker().Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("World::Run"));
   return state_->Run(body);
 }
 
 absl::StatusOr<Attachment> World::Attach(int rank) {
   MP_RETURN_IF_ERROR(state_->maker().Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("World::Attach"));
   MP_ASSIGN_OR_RETURN(Rank * door, state_->Attach(rank));
   return Attachment(door);
 }
@@ -71,12 +76,14 @@ absl::StatusOr<Attachment> World::Attach(int rank) {
 absl::StatusOr<Region> World::NewRegion(const std::vector<int>& ranks,
                                         const RegionOptions& options) {
   MP_RETURN_IF_ERROR(state_->maker().Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("World::NewRegion"));
   MP_ASSIGN_OR_RETURN(std::shared_ptr<Group> group, state_->NewGroup(ranks, options));
   return Region(std::move(group));
 }
 
 absl::Status World::Synchronize(absl::Duration timeout) {
   MP_RETURN_IF_ERROR(state_->maker().Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("World::Synchronize"));
   return state_->Synchronize(timeout);
 }
 
@@ -97,6 +104,7 @@ WorldHealth World::Health() const {
 
 absl::Status World::Close() {
   MP_RETURN_IF_ERROR(state_->maker().Check());
+  MP_RETURN_IF_ERROR(Callback::CheckMayWait("World::Close"));
   return state_->Close();
 }
 

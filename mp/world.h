@@ -66,7 +66,7 @@ struct WorldOptions {
   // How long Close waits for what is still running.
   absl::Duration close_timeout = absl::Seconds(5);
   // Gets one line for each warning; nothing is written anywhere without it.  Any thread.  It may
-  // ask mp, but not wait for it.
+  // ask mp; what could wait is a UsageError there.
   std::function<void(absl::string_view)> log;
   // Where all its streams record what they run (mp/trace.h); null for nowhere, which costs nothing.
   // Several Worlds may share one.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "mp/base/check.h"
 #include "mp/base/status.h"
+#include "mp/callback.h"
 #include "mp/trace.h"
 #include "mp/wait.h"
 #include "mp/wait_graph.h"
@@ -149,9 +150,9 @@ absl::Status WorldState::Close() {
   }
   int graphs = 0;
   for (const auto& group : groups) graphs += group->live_graphs();
-  if (graphs > 0 && options_.log) {
-    options_.log(absl::StrCat("mp: the World is closed, and ", graphs,
-                              " of its graphs are alive; they cannot be launched any more"));
+  if (graphs > 0) {
+    Log(absl::StrCat("mp: the World is closed, and ", graphs,
+                     " of its graphs are alive; they cannot be launched any more"));
   }
   std::string busy;
   while (busy_ranks_.load(sync::kSeqCst) != 0) {
@@ -396,6 +397,11 @@ absl::Duration WorldState::CheckStanding(Stream& stream, absl::Duration waited) 
   return absl::ZeroDuration();
 }
 
+void WorldState::Log(const std::string& line) const {
+  const Callback callback;
+  if (options_.log) options_.log(line);
+}
+
 absl::Duration WorldState::OnStall(Stream& stream, absl::Duration waited) {
   CheckHealth();
   absl::Duration sleep = CheckStanding(stream, waited);
@@ -412,9 +418,7 @@ absl::Duration WorldState::OnStall(Stream& stream, absl::Duration waited) {
       sleep = std::min(sleep, group->CheckAbsence(now, warnings));
     }
   }
-  for (const std::string& warning : warnings) {
-    if (options_.log) options_.log(warning);
-  }
+  for (const std::string& warning : warnings) Log(warning);
   return std::max(sleep, absl::ZeroDuration());
 }
 

@@ -70,6 +70,7 @@ class WorldState final : public StallWatch {
   absl::Status CheckOptions() const;
   absl::Status InitRanks();
   absl::Status InitRegions(World& world);
+  void Log(const std::string& line) const;
   absl::Duration OnStall(Stream& stream, absl::Duration waited) override;
   void RankMain(int id);
   absl::Status RunRank(int id, const Body& body);

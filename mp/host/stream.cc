@@ -6,6 +6,7 @@
 
 #include "mp/base/check.h"
 #include "mp/base/status.h"
+#include "mp/callback.h"
 #include "mp/host/kernels/copy.h"
 #include "mp/host/kernels/fold.h"
 #include "mp/host/kernels/fp_mode.h"
@@ -175,6 +176,7 @@ void HostStream::RecordKernel(const Kernel& kernel) {
 
 void HostStream::RunKernel(const Kernel& kernel) {
   Failure failure;
+  const Callback callback;
   try {
     const absl::Status status = kernel.RunOnHost();
     if (status.ok()) return;

@@ -76,6 +76,8 @@ struct BackendUnderTest {
   bool scales = true;
   // Compute can fail while it runs; otherwise what is queued has no way to say so.
   bool compute_can_fail = true;
+  // Compute is known as such while it runs, and refused what could wait for mp.
+  bool knows_its_compute = true;
   // Region::Capture; otherwise that is Unsupported.
   bool graphs = true;
   // How often a test launches a graph that launches it as often as it can.

@@ -138,6 +138,7 @@ inline BackendUnderTest CudaUnderTest(const CudaSetup& cuda) {
           .reduces_any_memory = direct,
           .reduces_at_any_byte = !nccl_alone,
           .compute_can_fail = false,
+          .knows_its_compute = false,
           .replays = 500,  // each starts dozens of threads of the fakes
           .reduces = nccl_alone ? NcclReduces : EveryReduction};
 }

@@ -27,7 +27,8 @@ constexpr Part kParts[] = {
     {"mp/trace", 1},         {"mp/buffer", 2},       {"mp/device", 2},    {"mp/event", 2},
     {"mp/kernel", 2},        {"mp/operation", 2},    {"mp/recording", 2}, {"mp/stream", 2},
     {"mp/wait.h", 2},        {"mp/communicator", 3}, {"mp/backend", 4},   {"mp/order", 4},
-    {"mp/stall_watches", 4}, {"mp/host/", 5},        {"mp/cuda/", 5},     {"mp/command/", 7},
+    {"mp/stall_watches", 4}, {"mp/callback", 2},     {"mp/host/", 5},     {"mp/cuda/", 5},
+    {"mp/command/", 7},
 };
 // All that is not in the table: region, world, and whatever is built on them.
 constexpr int kAboveTheSeam = 6;

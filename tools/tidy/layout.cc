@@ -25,6 +25,7 @@ struct Covered {
 constexpr Covered kCovered[] = {
     {"mp/backend.h", "tests/contract/"},
     {"mp/buffer.h", "tests/contract/"},
+    {"mp/callback.h", "tests/contract/"},
     {"mp/communicator.h", "tests/contract/"},
     {"mp/device.h", "tests/contract/"},
     {"mp/graph.h", "tests/contract/"},

@@ -57,6 +57,7 @@ BackendUnderTest ThisBackend() {
           .records = false,
           .reduces_any_memory = one,
           .compute_can_fail = false,
+          .knows_its_compute = false,
           .graphs = false};  // what waits cannot be captured; graphs.cc has kernels that do not
 }
 
