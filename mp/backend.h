@@ -37,6 +37,9 @@ class Backend {
   sync::Clock& clock() { return DoClock(); }
   // Whether its streams record what they run, in Stream::track() (see mp/trace.h).
   bool records() const { return DoRecords(); }
+  // DeviceLost, with the first cause: what it needs is lost to this process for ever, as far as a
+  // call has told yet.  Any thread; does not wait.
+  absl::Status CheckNotLost() const { return DoCheckNotLost(); }
 
   // A way to move data among ranks on these devices, in rank order; at least two.  Those of a
   // World; its Regions split it. InvalidArgument: a device is named twice and the backend cannot
@@ -62,6 +65,7 @@ class Backend {
   virtual Device& DoDevice(int index) = 0;
   virtual sync::Clock& DoClock() = 0;
   virtual bool DoRecords() const = 0;
+  virtual absl::Status DoCheckNotLost() const = 0;
   virtual absl::StatusOr<std::unique_ptr<Communicator>> DoNewCommunicator(
       const std::vector<int>& devices) = 0;
 

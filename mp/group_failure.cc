@@ -173,7 +173,7 @@ absl::Duration Group::CheckAbsence(absl::Duration now, std::vector<std::string>&
 absl::Status Group::status() const {
   MP_RETURN_IF_ERROR(order_.maker.Check());
   sync::MutexLock lock(order_.mutex);
-  return failure_.ToStatus();
+  return failure_.failed() ? failure_.ToStatus() : backend_->CheckNotLost();
 }
 
 absl::Status Group::StatusOf(uint64_t sequence) const {

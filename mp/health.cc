@@ -64,7 +64,6 @@ absl::string_view StateName(WorldHealth::State state) {
 std::string ToString(const WorldHealth& health) {
   std::string text = absl::StrCat("World: ", StateName(health.state));
   if (!health.cause.empty()) absl::StrAppend(&text, ": ", health.cause);
-  if (health.state == WorldHealth::State::kLost) absl::StrAppend(&text, "; restart the process");
   absl::StrAppend(&text, "\n");
   for (const WorldHealth::FailedRegion& region : health.failed_regions) {
     absl::StrAppend(&text, "Region \"", region.name, "\" has failed, ", ErrorKindName(region.kind),

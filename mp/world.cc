@@ -39,6 +39,7 @@ absl::StatusOr<std::unique_ptr<World>> World::Create(std::shared_ptr<Backend> ba
   if (backend == nullptr) return InvalidArgument("World::Create: no Backend");
   MP_RETURN_IF_ERROR(backend->order().maker.Check());
   MP_RETURN_IF_ERROR(Callback::CheckMayWait("World::Create"));
+  MP_RETURN_IF_ERROR(backend->CheckNotLost());
   std::unique_ptr<World> world(
       new World(std::make_unique<WorldState>(std::move(backend), options)));
   MP_RETURN_IF_ERROR(world->state_->Init(*world));

@@ -134,6 +134,7 @@ class World {
   // InvalidArgument: no device, one that the Backend does not have, an option out of range.
   // Unsupported: a trace on a Backend that does not record.
   // DeviceError: no memory or no thread; nothing is left behind and Create may be called again.
+  // DeviceLost: restart the process.
   static absl::StatusOr<std::unique_ptr<World>> Create(std::shared_ptr<Backend> backend,
                                                        const WorldOptions& options = {});
   // Closes.

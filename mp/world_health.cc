@@ -111,6 +111,10 @@ void WorldState::SetState(const Groups& groups, WorldHealth& health) const {
   };
   if (!failed.empty()) set(WorldHealth::State::kFailed, failed[0]->failure());
   if (flight_->broken.failed()) set(StateOf(flight_->broken.kind), flight_->broken);
+  const absl::Status lost = backend_->CheckNotLost();
+  if (!lost.ok()) {
+    set(WorldHealth::State::kLost, {KindOf(lost), std::string(lost.message())});
+  }
   if (flight_->closed && health.state != WorldHealth::State::kLost) {
     set(WorldHealth::State::kClosed, Failure());
   }

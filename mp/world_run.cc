@@ -148,6 +148,7 @@ void WorldState::ShareDrivers() {
 }
 
 void WorldState::Leave(int id, const std::string& cause, bool failed) {
+  CheckHealth();  // where that has failed it is the cause, and not that the rank has ended
   {
     sync::MutexLock lock(mutex_);
     sync::MutexLock order_lock(backend_->order().mutex);

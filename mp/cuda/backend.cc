@@ -87,6 +87,7 @@ class CudaBackend final : public Backend {
   mp::Device& DoDevice(int index) override { return *devices_[static_cast<size_t>(index)]; }
   sync::Clock& DoClock() override { return clock_; }
   bool DoRecords() const override { return false; }
+  absl::Status DoCheckNotLost() const override { return cuda::CheckNotLost(); }
   absl::StatusOr<std::unique_ptr<Communicator>> DoNewCommunicator(
       const std::vector<int>& devices) override {
     std::vector<Device*> members;
@@ -183,6 +184,7 @@ absl::StatusOr<std::shared_ptr<Backend>> NewBackend(const Options& options) {
   if (options.workspace_bytes < 1) {
     return InvalidArgument("workspace_bytes ", options.workspace_bytes, ": must be positive");
   }
+  MP_RETURN_IF_ERROR(CheckNotLost());
   MP_ASSIGN_OR_RETURN(const std::vector<int> ordinals, Ordinals(options));
   const std::shared_ptr<CudaBackend> backend(
       new CudaBackend(options, options.clock != nullptr ? *options.clock : sync::Clock::Steady()),

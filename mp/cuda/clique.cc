@@ -128,11 +128,14 @@ void Clique::SetBroken(const absl::Status& status) {
 
 absl::Status Clique::CheckNotBroken() {
   sync::MutexLock lock(mutex_);
+  if (!failure_.failed()) failure_ = ToFailure(CheckNotLost());
   return failure_.ToStatus();
 }
 
 absl::Status Clique::Health() {
   sync::MutexLock lock(mutex_);
+  // Of whatever device: what the others' streams hold may wait for it for ever.
+  if (!failure_.failed()) failure_ = ToFailure(CheckNotLost());
   for (const ncclComm_t comm : watched_) {
     if (failure_.failed()) break;
     ncclResult_t state = ncclSuccess;

@@ -27,6 +27,8 @@ absl::Status ToStatus(ncclResult_t result, absl::string_view call);
 inline void Forgive(cudaError_t result) {
   if (result != cudaSuccess && cudaPeekAtLastError() == result) cudaGetLastError();
 }
+// DeviceLost with the first cause, once any call has answered so in this process: OK never again.
+absl::Status CheckNotLost();
 
 // `status` as Stream::Report takes it.
 Failure ToFailure(const absl::Status& status);

@@ -92,6 +92,7 @@ class HostBackend : public Backend {
   Device& DoDevice(int index) override { return *devices_[static_cast<size_t>(index)]; }
   sync::Clock& DoClock() override { return clock_; }
   bool DoRecords() const override { return true; }
+  absl::Status DoCheckNotLost() const override { return absl::OkStatus(); }
   absl::StatusOr<std::unique_ptr<Communicator>> DoNewCommunicator(
       const std::vector<int>& devices) override {
     return std::make_unique<HostCommunicator>(*executor_, memory_, clock_,

@@ -424,6 +424,12 @@ void Machine::StallCollectives(bool stall) {
   core_->Changed();
 }
 
+void Machine::Lose(int result) {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  core_->sticky = static_cast<cudaError_t>(result);
+  core_->Changed();
+}
+
 void Machine::ReportFromNccl(int result) {
   std::lock_guard<std::mutex> lock(core_->mutex);
   core_->nccl_error = result;

@@ -95,6 +95,8 @@ class Machine {
   void Heal();
   // Collective kernels start and do not end, but by an abort.
   void StallCollectives(bool stall);
+  // From now on every call answers this error, as after an illegal address; what is queued is gone.
+  void Lose(int result);
   // What ncclCommGetAsyncError says from now on.
   void ReportFromNccl(int result);
 
