@@ -1,5 +1,6 @@
 #include "mp/world.h"
 
+#include <new>
 #include <utility>
 
 #include "mp/base/status.h"
@@ -40,10 +41,14 @@ absl::StatusOr<std::unique_ptr<World>> World::Create(std::shared_ptr<Backend> ba
   MP_RETURN_IF_ERROR(backend->order().maker.Check());
   MP_RETURN_IF_ERROR(Callback::CheckMayWait("World::Create"));
   MP_RETURN_IF_ERROR(backend->CheckNotLost());
-  std::unique_ptr<World> world(
-      new World(std::make_unique<WorldState>(std::move(backend), options)));
-  MP_RETURN_IF_ERROR(world->state_->Init(*world));
-  return world;
+  try {
+    std::unique_ptr<World> world(
+        new World(std::make_unique<WorldState>(std::move(backend), options)));
+    MP_RETURN_IF_ERROR(world->state_->Init(*world));
+    return world;
+  } catch (const std::bad_alloc&) {
+    return MakeError(ErrorKind::kDeviceError, "World::Create: no memory");
+  }
 }
 
 World::~World() {

@@ -44,6 +44,7 @@ absl::Status WorldState::Init(World& world) {
   MP_RETURN_IF_ERROR(CheckOptions());
   MP_RETURN_IF_ERROR(InitRanks());
   MP_RETURN_IF_ERROR(InitRegions(world));
+  threads_.reserve(ranks_.size());  // a thread that runs has its place: nobody else could stop it
   for (int id = 0; options_.rank_threads && id < size(); ++id) {
     MP_ASSIGN_OR_RETURN(sync::Thread thread, sync::Thread::Start(absl::StrCat("mp-rank-", id),
                                                                  [this, id] { RankMain(id); }));

@@ -1,5 +1,6 @@
 #include "mp/host/backend.h"
 
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -112,10 +113,14 @@ absl::StatusOr<std::shared_ptr<Backend>> NewBackend(const Options& options) {
     return InvalidArgument("host backend with ", options.devices, " devices and ", options.threads,
                            " threads");
   }
-  MP_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, Executor::Create(options));
-  sync::Clock& clock = options.clock != nullptr ? *options.clock : sync::Clock::Steady();
-  return std::shared_ptr<Backend>(new HostBackend(std::move(executor), clock, options.devices),
-                                  DeleteInMaker());
+  try {
+    MP_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, Executor::Create(options));
+    sync::Clock& clock = options.clock != nullptr ? *options.clock : sync::Clock::Steady();
+    return std::shared_ptr<Backend>(new HostBackend(std::move(executor), clock, options.devices),
+                                    DeleteInMaker());
+  } catch (const std::bad_alloc&) {
+    return MakeError(ErrorKind::kDeviceError, "host backend: no memory");
+  }
 }
 
 }  // namespace mp::host

@@ -33,6 +33,7 @@ Executor::Executor(const Options& options)
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Options& options) {
   std::unique_ptr<Executor> executor(new Executor(options));
   if (options.execution != Execution::kPool) return executor;
+  executor->threads_.reserve(static_cast<size_t>(executor->lanes_));  // else one could not be kept
   for (int i = 0; i < executor->lanes_; ++i) {
     MP_ASSIGN_OR_RETURN(sync::Thread thread, sync::Thread::Start(absl::StrCat("mp-pool-", i),
                                                                  [executor = executor.get()] {
