@@ -136,6 +136,7 @@ absl::Status Clique::Health() {
   sync::MutexLock lock(mutex_);
   // Of whatever device: what the others' streams hold may wait for it for ever.
   if (!failure_.failed()) failure_ = ToFailure(CheckNotLost());
+  const CurrentDevice current;  // NCCL may leave another one
   for (const ncclComm_t comm : watched_) {
     if (failure_.failed()) break;
     ncclResult_t state = ncclSuccess;
