@@ -368,8 +368,8 @@ TEST(Cap1, ARegionOfOneRankHasGraphsToo) {
   auto world = NewWorld(1);
   Tensor x(world->device(0), DType::kI32, {3}), y(world->device(0), DType::kI32, {3}),
       z(world->device(0), DType::kI32, {3});
+  int runs = 0;
   EXPECT_OK(world->Run([&](Rank& rank) -> absl::Status {
-    int runs = 0;
     MP_ASSIGN_OR_RETURN(Graph graph, rank.region().Capture([&](RankRegion& region) -> absl::Status {
       MP_RETURN_IF_ERROR(region.stream().Launch(Under().kernel([&runs] { ++runs; })));
       MP_RETURN_IF_ERROR(region.AllReduce(x.view(), y.view()));

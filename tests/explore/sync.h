@@ -163,6 +163,15 @@ class Thread {
 uint64_t ThisThread();
 uint32_t ThisThreadSlot();
 void*& ThreadPointer();
+// Nobody forks here.
+struct NoForks {
+  template <typename Any>
+  uint32_t load(Any) const {
+    return 0;
+  }
+};
+inline constexpr NoForks fork_count;
+inline uint32_t CountForks() { return 0; }
 int CoreCount();
 void LimitCores(int count);
 
