@@ -138,8 +138,8 @@ TEST_P(Failure, BufferOfAnotherDeviceOrTheHostIsRefused) {
   }));
 }
 
-// Every call of a small program in turn: the program ends, with an error or, where mp can do
-// without, as if nothing had been.
+// ERR-1, DEV-4: every call of a small program in turn: the program ends, with an error or, where mp
+// can do without, as if nothing had been.
 TEST_P(Failure, OfAnyCallIsBoundedAndLeavesNothing) {
   const auto program = [&](const Options& options) -> absl::Status {
     MP_ASSIGN_OR_RETURN(std::shared_ptr<Backend> backend, NewBackend(options));
@@ -207,7 +207,7 @@ TEST_P(Failure, OfAnyCallIsBoundedAndLeavesNothing) {
   }
 }
 
-// After a World has been made, its operations make nothing that could block a device.
+// ORD-6: after a World has been made, its operations make nothing that could block a device.
 TEST_P(Failure, IsNotRiskedByLateAllocations) {
   MakeWorld();
   const std::map<std::string, int64_t> before = machine_.calls();
