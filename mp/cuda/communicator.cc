@@ -26,6 +26,7 @@ class CudaOperation final : public Operation {
   CudaOperation(Retirer& retirer, size_t size) : retirer_(retirer), places_(size, 0) {
     world_size = static_cast<int>(size);
     streams.resize(size);
+    positions.resize(size, kNowhere);
   }
 
   void Enter(size_t peer) { positions[peer] = places_[peer] = Stream::Of(*streams[peer]).Open(); }
