@@ -95,6 +95,29 @@ std::string NameInTexts(const std::string& function) {
   return function == "cudaLaunchKernel" ? "Launch" : function;
 }
 
+// Another thread lets go on, after a moment, whatever has stalled or is late.
+class Releaser {
+ public:
+  explicit Releaser(fake::Machine& machine)
+      : thread_(sync::Thread::Start("releases", [this, &machine] {
+                  sync::Atomic<uint32_t> never{0};
+                  while (!over_.load()) {
+                    sync::Clock::Steady().Wait(never, 0, absl::Milliseconds(2));
+                    machine.Release();
+                  }
+                }).value()) {}
+  ~Releaser() {
+    over_ = true;
+    thread_.Join();
+  }
+  Releaser(const Releaser&) = delete;
+  Releaser& operator=(const Releaser&) = delete;
+
+ private:
+  sync::Atomic<bool> over_{false};
+  sync::Thread thread_;
+};
+
 class FailureModes : public ::testing::TestWithParam<uint64_t> {
  protected:
   bool peers() const { return GetParam() < 3; }
@@ -194,41 +217,24 @@ TEST_P(FailureModes, CallsThatFailFromOneOn) {
   EXPECT_GT(failed, 30);
 }
 
-// Another thread lets the call go on when it has stalled for a moment.
 TEST_P(FailureModes, CallsThatStall) {
   fake::Machine machine(MachineOptions());
-  sync::Atomic<bool> over{false};
-  sync::Thread releases = sync::Thread::Start("releases", [&] {
-                            sync::Atomic<uint32_t> never{0};
-                            while (!over.load()) {
-                              sync::Clock::Steady().Wait(never, 0, absl::Milliseconds(2));
-                              machine.Release();
-                            }
-                          }).value();
+  const Releaser releaser(machine);
   Sweep(
       machine, kAnswered,
       [&](const std::string& function, int i) { machine.StallCall(function, i); },
       [&](const std::string&, const Outcome& outcome) { EXPECT_TRUE(outcome.ok()); });
-  over = true;
 }
 
 TEST_P(FailureModes, CallsWhoseWorkIsLate) {
   fake::Machine machine(MachineOptions());
-  sync::Atomic<bool> over{false};
-  sync::Thread releases = sync::Thread::Start("releases", [&] {
-                            sync::Atomic<uint32_t> never{0};
-                            while (!over.load()) {
-                              sync::Clock::Steady().Wait(never, 0, absl::Milliseconds(2));
-                              machine.Release();
-                            }
-                          }).value();
+  const Releaser releaser(machine);
   Sweep(
       machine,
       {"cudaEventRecord", "cudaLaunchKernel", "cudaMemcpyAsync", "cudaMemcpy2DAsync",
        "ncclAllReduce", "ncclGroupEnd"},
       [&](const std::string& function, int i) { machine.DelayCall(function, i); },
       [&](const std::string&, const Outcome& outcome) { EXPECT_TRUE(outcome.ok()); });
-  over = true;
 }
 
 // As NCCL may.
