@@ -72,6 +72,7 @@ Stream& Group::LaneStream(int peer, Lane lane) {
 absl::Status Group::Post(int peer, absl::Span<const Descriptor> steps, absl::Span<const Part> parts,
                          Lane lane, Work* work, const GraphPart& graph_part) {
   if (!failed_.load(sync::kRelaxed)) MP_RETURN_IF_ERROR(CheckDriver(peer));
+  member(peer).NoteCore(sync::ThisCore());
   Stream& stream = LaneStream(peer, lane);
   MP_RETURN_IF_ERROR(CheckRoom(peer, lane));
   const bool places = communicator_->holds_places();

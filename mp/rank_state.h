@@ -43,6 +43,11 @@ struct RankState {
   std::unique_ptr<Stream> stream;
   // The thread that drives the rank, by sync::ThisThread; 0 for none.
   sync::Atomic<uint64_t> driver{0};
+  // Where that thread was when it posted last.
+  sync::Atomic<uint32_t> core{0};
+  void NoteCore(uint32_t now) {
+    if (core.load(sync::kRelaxed) != now) core.store(now, sync::kRelaxed);
+  }
   WorldTrace* trace = nullptr;  // null where the World is not traced
 
   // Makes a new stream this rank's: gives it a name ("compute stream") and, where the World is

@@ -110,10 +110,8 @@ class Stream {
 
   // Keeps `failure` for the next Synchronize, unless one is kept already.
   void Report(const Failure& failure);
-  // Takes that back: the caller has been told already.
-  void TakeBack(absl::string_view message);
-  // Moves what is kept to `other`.
-  void PassErrorTo(Stream& other);
+  void TakeBack(absl::string_view message);  // the caller has been told already
+  void PassErrorTo(Stream& other);           // moves what is kept
   // From now on what the calling thread queues here goes into `recording`; false where something is
   // recorded here already.
   bool BeginRecording(Recording& recording);
@@ -133,7 +131,9 @@ class Stream {
   bool HasPassed(uint64_t position) { return DoHasPassed(position); }
   // The thread, by sync::ThisThread, that queues most of the work; 0 for none.  The host runs
   // compute at once on it while the stream is idle.
-  void set_driver(uint64_t thread) { driver_.store(thread, sync::kRelaxed); }
+  void set_driver(uint64_t thread) {
+    if ((driver_.exchange(thread, sync::kRelaxed) == 0) != (thread == 0)) DoDriven(thread != 0);
+  }
   // Whose it is, for messages: "rank 2's compute stream".
   void set_name(std::string name) { name_ = std::move(name); }
   const std::string& name() const { return name_; }
@@ -141,8 +141,7 @@ class Stream {
   // For how long, as far as calls of this have seen, it has not moved with operations on it that
   // only their device can end; nothing where it has none.
   std::optional<absl::Duration> StandsStill(absl::Duration now);
-  // Nobody waits for it any more: whoever does is told `failure`.
-  void Abandon(const Failure& failure);
+  void Abandon(const Failure& failure);  // whoever waits for it is told
   // Where it records what it runs; null for nowhere.  Set before anything is queued.
   void set_track(Track* track) { track_ = track; }
   Track* track() const { return track_; }
@@ -170,6 +169,7 @@ class Stream {
   virtual absl::StatusOr<bool> DoBlock(uint64_t position, absl::Duration timeout) = 0;
   virtual absl::Status DoCheckRoom() const = 0;
   virtual void DoAppendAwaited(uint64_t, std::vector<Event>&) {}
+  virtual void DoDriven(bool) {}  // a thread drives it from now on, or none does
   // A number that grows as it moves, while such operations are on it.
   virtual std::optional<uint64_t> DoProgress() { return std::nullopt; }
   virtual NativeStream DoNative() const = 0;

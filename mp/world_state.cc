@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "mp/base/check.h"
+#include "mp/base/cores.h"
 #include "mp/base/status.h"
 #include "mp/callback.h"
 #include "mp/trace.h"
@@ -403,7 +404,23 @@ void WorldState::Log(const std::string& line) const {
   if (options_.log) options_.log(line);
 }
 
+// Rank threads on one core, beside an idle one, take turns by waiting each other out.
+void WorldState::SpreadOut() const {
+  std::vector<uint32_t> others;
+  bool drives = false;
+  for (const auto& rank : ranks_) {
+    const uint64_t driver = rank->driver.load(sync::kRelaxed);
+    drives = drives || driver == sync::ThisThread();
+    if (driver == 0 || driver == sync::ThisThread()) continue;
+    others.push_back(rank->core.load(sync::kRelaxed));
+  }
+  const uint32_t mine = sync::ThisCore();
+  if (!drives || std::find(others.begin(), others.end(), mine) == others.end()) return;
+  if (const auto core = QuieterCore(mine, others, AllowedCores())) MoveToCore(*core);
+}
+
 absl::Duration WorldState::OnStall(Stream& stream, absl::Duration waited) {
+  SpreadOut();
   CheckHealth();
   absl::Duration sleep = CheckStanding(stream, waited);
   const absl::Duration now = backend_->clock().Now();

@@ -86,6 +86,7 @@ class WorldState final : public StallWatch {
   void ReapGroups();                                          // needs mutex_
   void KeepLog(const std::shared_ptr<const RegionLog>& log);  // of a new Group
   // Where what moves the ranks' data is broken: fails all Groups, then aborts what is under way.
+  void SpreadOut() const;
   void CheckHealth();
   // The same where `stream`, if it is one of a rank, has stood still for too long; otherwise how
   // long until that is so.

@@ -113,7 +113,7 @@ void*& ThreadPointer() {
   return pointer;
 }
 
-uint32_t ThisThreadSlot() { return static_cast<uint32_t>(ThisThread()); }
+uint32_t ThisCore() { return static_cast<uint32_t>(std::max(0, sched_getcpu())); }
 
 constinit Atomic<uint32_t> fork_count{0};
 

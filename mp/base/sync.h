@@ -147,8 +147,8 @@ class Thread {
 // A number that tells the calling thread from all others that live; never 0.
 uint64_t ThisThread();
 
-// A small number of the calling thread's own, for spreading threads over slots; may repeat.
-uint32_t ThisThreadSlot();
+// The core that the calling thread is on, as far as that can be told: it may move at any time.
+uint32_t ThisCore();
 
 // A pointer of the calling thread's own, null at first.
 void*& ThreadPointer();

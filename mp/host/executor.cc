@@ -8,9 +8,9 @@
 namespace mp::host {
 namespace {
 
-// A pause takes 20 to 60 ns and a yield about 0.5 us, so this is some 50 us of either.
-constexpr int kSpins = sync::Looks(1000);
-constexpr int kCrowdedSpins = sync::Looks(60);
+// A pause takes 20 to 60 ns and a yield about 0.5 us, so this is 40 to 120 us of either.
+constexpr int kSpins = sync::Looks(2000);
+constexpr int kCrowdedSpins = sync::Looks(120);
 
 }  // namespace
 
@@ -60,21 +60,41 @@ void Executor::Submit(Runnable& runnable) {
 }
 
 void Executor::Share(Job& job, int64_t pieces) {
-  const int64_t lanes = lanes_;
   {
     sync::MutexLock lock(mutex_);
-    job.next_.resize(static_cast<size_t>(lanes));
-    job.end_.resize(static_cast<size_t>(lanes));
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      job.next_[static_cast<size_t>(lane)] = pieces * lane / lanes;
-      job.end_[static_cast<size_t>(lane)] = pieces * (lane + 1) / lanes;
-    }
-    job.unclaimed_ = pieces;
-    job.running_ = 0;
-    jobs_.push_back(&job);
-    size_.fetch_add(1, sync::kSeqCst);
+    Offer(job, pieces);
   }
   WakeOne();
+}
+
+bool Executor::ShareAndHelp(Job& job, int64_t pieces) {
+  mutex_.Lock();
+  Offer(job, pieces);
+  while (true) {
+    const int64_t piece = ClaimPiece(job);
+    mutex_.Unlock();
+    job.RunPiece(piece);
+    mutex_.Lock();
+    --job.running_;
+    if (job.unclaimed_ > 0) continue;
+    const bool last = job.running_ == 0;
+    mutex_.Unlock();
+    return last;
+  }
+}
+
+void Executor::Offer(Job& job, int64_t pieces) {
+  const int64_t lanes = lanes_;
+  job.next_.resize(static_cast<size_t>(lanes));
+  job.end_.resize(static_cast<size_t>(lanes));
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    job.next_[static_cast<size_t>(lane)] = pieces * lane / lanes;
+    job.end_[static_cast<size_t>(lane)] = pieces * (lane + 1) / lanes;
+  }
+  job.unclaimed_ = pieces;
+  job.running_ = 0;
+  jobs_.push_back(&job);
+  size_.fetch_add(1, sync::kSeqCst);
 }
 
 void Executor::WakeOne() {
@@ -89,7 +109,7 @@ void Executor::WakeOne() {
 
 int64_t Executor::ClaimPiece(Job& job) {
   size_t lane = steps_singly() ? static_cast<size_t>(random_() % static_cast<uint64_t>(lanes_))
-                               : sync::ThisThreadSlot() % static_cast<size_t>(lanes_);
+                               : sync::ThisCore() % static_cast<size_t>(lanes_);
   while (job.next_[lane] == job.end_[lane]) lane = (lane + 1) % static_cast<size_t>(lanes_);
   if (--job.unclaimed_ == 0) {
     jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));
@@ -119,9 +139,11 @@ bool Executor::HelpOnce() {
     job = jobs_[choice - ready_.size()];
     piece = ClaimPiece(*job);
   }
+  const bool nothing_else = jobs_.size() == (job != nullptr && job->unclaimed_ > 0 ? 1 : 0);
+  const bool alone = job != nullptr && ready_.empty() && nothing_else;
   mutex_.Unlock();
 
-  LeaveWait();
+  LeaveWaitFor(alone);
   if (runnable != nullptr) {
     runnable->Run();
   } else {
@@ -135,6 +157,14 @@ bool Executor::HelpOnce() {
   return true;
 }
 
+// The calling thread takes work, `all_there_is` or one of several things.  Where each core has a
+// thread that drives a stream, a pool thread would stand in the way of one of those.
+void Executor::LeaveWaitFor(bool all_there_is) {
+  awake_.fetch_sub(1, sync::kSeqCst);
+  if (all_there_is && drivers_.load(sync::kRelaxed) >= lanes_) return;
+  if (size_.load(sync::kSeqCst) != 0) WakeOne();
+}
+
 void Executor::ThreadMain() {
   sync::Clock& clock = sync::Clock::Steady();
   Patience patience;
@@ -144,7 +174,7 @@ void Executor::ThreadMain() {
       patience.Reset();
       continue;
     }
-    if (patience.Spin(*this)) continue;
+    if (!crowded() && patience.Spin(*this)) continue;
     patience.Reset();
     LeaveWait();
     const uint32_t seen = signal_.Prepare();

@@ -35,7 +35,7 @@ class Job {
  private:
   friend class Executor;
   // Guarded by the Executor's mutex.  Lane l has pieces [next[l], end[l]); a thread begins with
-  // its own lane, so that the same slice of memory meets the same core again.
+  // its core's lane, so that the same slice of memory meets the same core again.
   std::vector<int64_t> next_, end_;
   int64_t unclaimed_ = 0;
   int64_t running_ = 0;
@@ -56,6 +56,9 @@ class Executor {
   void Submit(Runnable& runnable);
   // Offers pieces 0..pieces-1 to all threads; pieces > 0.
   void Share(Job& job, int64_t pieces);
+  // Runs pieces on the calling thread until all are taken, and offers them to threads that are
+  // awake. True where it has run the last one to end: then Finish is not called.
+  bool ShareAndHelp(Job& job, int64_t pieces);
 
   // Runs one thing that is ready on the calling thread, which has called EnterWait; false where
   // there is none.
@@ -71,6 +74,8 @@ class Executor {
     awake_.fetch_sub(1, sync::kSeqCst);
     if (size_.load(sync::kSeqCst) != 0) WakeOne();
   }
+  // Threads that drive a stream have come or gone.  They will help when they wait.
+  void AddDriver(int count) { drivers_.fetch_add(count, sync::kRelaxed); }
   bool somebody_waits_awake() const { return awake_.load(sync::kSeqCst) > 0; }
   // Whether more threads wait awake than there are cores to do so.
   bool crowded() const { return awake_.load(sync::kRelaxed) > lanes_; }
@@ -78,7 +83,10 @@ class Executor {
  private:
   explicit Executor(const Options& options);
   void ThreadMain();
-  int64_t ClaimPiece(Job& job);  // needs mutex_
+  void LeaveWaitFor(bool all_there_is);
+  // These need mutex_.
+  void Offer(Job& job, int64_t pieces);
+  int64_t ClaimPiece(Job& job);
   void WakeOne();
 
   const Execution execution_;
@@ -89,6 +97,7 @@ class Executor {
   std::mt19937_64 random_;         // guarded by mutex_
   sync::Atomic<int64_t> size_{0};  // of ready_ and jobs_ together
   sync::Atomic<int> awake_{0};
+  sync::Atomic<int> drivers_{0};
   sync::Atomic<bool> stopping_{false};
   sync::Signal signal_;
   std::vector<sync::Thread> threads_;

@@ -100,15 +100,18 @@ void HostOperation::Execute(Strands& strands) {
   if (traced_region != nullptr) NoteThatAllCame();
   if (graph != nullptr) return StartGraph(strands);
   const int64_t bytes = TotalBytes();
-  const bool alone =
-      bytes < kAloneBytes || (bytes < kAloneBytesAsleep && !executor_.somebody_waits_awake());
-  if (!alone || executor_.steps_singly()) {
-    pieces_ = std::max<int64_t>(1, bytes / kPieceBytes);
+  pieces_ = std::max<int64_t>(1, bytes / kPieceBytes);
+  if (bytes >= kAloneBytesAsleep || executor_.steps_singly()) {
     executor_.Share(*this, pieces_);
     return;
   }
-  pieces_ = 1;
-  if (bytes > 0) RunPiece(0);
+  if (bytes >= kAloneBytes && executor_.somebody_waits_awake()) {
+    pieces_ = std::max<int64_t>(pieces_, executor_.lanes());
+    if (!executor_.ShareAndHelp(*this, pieces_)) return;
+  } else {
+    pieces_ = 1;
+    if (bytes > 0) RunPiece(0);
+  }
   Complete(strands);
 }
 

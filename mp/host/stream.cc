@@ -71,6 +71,7 @@ HostStream::~HostStream() {
   // Whoever finished the last piece may still be about to signal.
   const auto left = [&] { return Submitted(finished_.load(sync::kAcquire) << kPendingBits); };
   while (left() != Submitted(state)) sync::Yield();
+  set_driver(0);
   memory_.Remove(*this);
 }
 

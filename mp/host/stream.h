@@ -119,6 +119,7 @@ class HostStream : public Stream, private Runnable {
   void RunKernel(const Kernel& kernel);
   [[gnu::cold]] void RecordKernel(const Kernel& kernel);  // runs it, and leaves its Span
   absl::Status DoCheckRoom() const override;
+  void DoDriven(bool driven) override { executor_.AddDriver(driven ? 1 : -1); }
   void DoAppendAwaited(uint64_t position, std::vector<Event>& events) override;
   // Registers `stream` to be resumed at `position`; false where that is passed already.
   bool AddWaiter(uint64_t position, HostStream& stream);

@@ -112,7 +112,7 @@ uint64_t ThisThread() {
   return engine == nullptr ? 1000 : static_cast<uint64_t>(engine->self()) + 1;
 }
 
-uint32_t ThisThreadSlot() { return static_cast<uint32_t>(ThisThread()); }
+uint32_t ThisCore() { return static_cast<uint32_t>(ThisThread()); }
 
 void*& ThreadPointer() {
   static void* outside = nullptr;

@@ -161,7 +161,7 @@ class Thread {
 };
 
 uint64_t ThisThread();
-uint32_t ThisThreadSlot();
+uint32_t ThisCore();
 void*& ThreadPointer();
 // Nobody forks here.
 struct NoForks {

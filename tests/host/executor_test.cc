@@ -245,6 +245,58 @@ TEST(Executor, APoolRunsAllByItself) {
   }
 }
 
+TEST(Executor, WhoSharesAndHelpsRunsAllThatNobodyTakes) {
+  for (const int lanes : {1, 2, 3, 7}) {
+    const auto executor = NewExecutor(Execution::kInline, lanes);
+    for (int64_t count = 1; count <= 20; ++count) {
+      Pieces pieces(count);
+      EXPECT_TRUE(executor->ShareAndHelp(pieces, count));
+      EXPECT_THAT(pieces.runs, Each(1));
+      EXPECT_EQ(pieces.finishes, 0) << "is the caller's";
+      EXPECT_EQ(HelpAll(*executor), 0);
+    }
+  }
+}
+
+TEST(Executor, OneOfThoseWhoShareAJobEndsIt) {
+  const auto executor = NewExecutor(Execution::kPool, 2);
+  class Ended : public Pieces {
+   public:
+    Ended(int64_t count, sync::Signal* signal, sync::Atomic<int>* ends)
+        : Pieces(count), signal_(signal), ends_(ends) {}
+    void Finish() override {
+      Pieces::Finish();
+      sync::Signal& signal = *signal_;
+      ends_->fetch_add(1, sync::kSeqCst);  // then this may be gone
+      signal.Raise();
+    }
+
+   private:
+    sync::Signal* signal_;
+    sync::Atomic<int>* ends_;
+  };
+  sync::Signal done;
+  sync::Atomic<int> ends{0};
+  int own = 0;
+  for (int round = 1; round <= 2000; ++round) {
+    Ended pieces(1 + round % 7, &done, &ends);
+    if (executor->ShareAndHelp(pieces, pieces.count())) {
+      ++own;
+      EXPECT_EQ(pieces.finishes, 0);
+    } else {
+      while (true) {
+        const uint32_t seen = done.Prepare();
+        if (ends.load(sync::kSeqCst) + own == round) break;
+        done.Sleep(sync::Clock::Steady(), seen, absl::InfiniteDuration());
+      }
+      done.Cancel();
+      EXPECT_EQ(pieces.finishes, 1);
+    }
+    ASSERT_THAT(pieces.runs, Each(1));
+    ASSERT_EQ(ends.load(sync::kSeqCst) + own, round);
+  }
+}
+
 // --- who is woken --------------------------------------------------------------------------------
 
 // Whether what `act` does wakes a thread that sleeps for work.
@@ -273,6 +325,26 @@ TEST(Executor, WakesASleeperUnlessSomebodyIsAwake) {
     EXPECT_TRUE(Wakes(*executor, [&] { executor->LeaveWait(); }));
     EXPECT_EQ(HelpAll(*executor), 1);
     EXPECT_FALSE(Wakes(*executor, [&] { AwakeWait awake(*executor); }));
+  }
+}
+
+// Whoever takes the first piece of three, with as many drivers; the rest is left to them, who come
+// when they wait.
+TEST(Executor, APieceTakenWakesNobodyWhereEachCoreHasADriver) {
+  const auto executor = NewExecutor(Execution::kInline, 2);
+  for (const int drivers : {0, 1, 2, 3}) {
+    executor->AddDriver(drivers);
+    Pieces pieces(3);
+    Call call([] {});
+    executor->Share(pieces, 3);
+    AwakeWait awake(*executor);
+    EXPECT_EQ(Wakes(*executor, [&] { executor->HelpOnce(); }), drivers < 2) << drivers;
+    // Something else could be any user's work, of any length.
+    executor->Submit(call);
+    EXPECT_TRUE(Wakes(*executor, [&] { executor->HelpOnce(); })) << "the call, before two pieces";
+    EXPECT_EQ(HelpAll(*executor), 2);
+    EXPECT_EQ(pieces.finishes, 1);
+    executor->AddDriver(-drivers);
   }
 }
 
