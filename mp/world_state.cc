@@ -136,13 +136,13 @@ absl::Status WorldState::Close() {
   }
   sync::Clock& clock = backend_->clock();
   const absl::Duration end = clock.Now() + options_.close_timeout;
-  std::vector<std::shared_ptr<Group>> groups;
+  KeptGroups groups;
   {
     sync::MutexLock lock(mutex_);
     if (closed_ && !stuck_) return absl::OkStatus();
     closed_ = true;
     stuck_ = false;  // to be seen
-    groups = groups_;
+    groups.assign(groups_.begin(), groups_.end());
     sync::MutexLock order_lock(backend_->order().mutex);
     flight_->closed = true;
   }
@@ -440,8 +440,8 @@ absl::Duration WorldState::OnStall(Stream& stream, absl::Duration waited) {
   return std::max(sleep, absl::ZeroDuration());
 }
 
-std::vector<Stream*> WorldState::StreamsOf(int id, std::vector<std::shared_ptr<Group>>& keep) {
-  std::vector<Stream*> streams;
+WorldState::Streams WorldState::StreamsOf(int id, KeptGroups& keep) {
+  Streams streams;
   sync::MutexLock lock(mutex_);
   for (const auto& stream : rank(id).more_streams) streams.push_back(stream.get());
   for (const RankState::Membership& membership : rank(id).memberships) {
@@ -454,7 +454,7 @@ std::vector<Stream*> WorldState::StreamsOf(int id, std::vector<std::shared_ptr<G
 
 absl::Status WorldState::SynchronizeRank(int id, absl::Duration timeout) {
   sync::Clock& clock = backend_->clock();
-  std::vector<std::shared_ptr<Group>> groups;
+  KeptGroups groups;
   const bool endless = timeout == absl::InfiniteDuration();
   const absl::Duration end = endless ? timeout : clock.Now() + timeout;
   absl::Status first;

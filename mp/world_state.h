@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "mp/backend.h"
 #include "mp/base/sync.h"
 #include "mp/flight.h"
@@ -80,8 +81,10 @@ class WorldState final : public StallWatch {
   // The rank posts nothing more for now; with `failed` nor does any rank of this Run.
   void Leave(int id, const std::string& cause, bool failed);
   void ComeBack(int id);
-  // The streams of a rank; those of Groups live as long as `keep`.
-  std::vector<Stream*> StreamsOf(int id, std::vector<std::shared_ptr<Group>>& keep);
+  // The streams of a rank; those of Groups live as long as `keep`.  Few: a wait allocates nothing.
+  using Streams = absl::InlinedVector<Stream*, 8>;
+  using KeptGroups = absl::InlinedVector<std::shared_ptr<Group>, 8>;
+  Streams StreamsOf(int id, KeptGroups& keep);
   absl::Status SynchronizeRank(int id, absl::Duration timeout);
   void ReapGroups();                                          // needs mutex_
   void KeepLog(const std::shared_ptr<const RegionLog>& log);  // of a new Group
