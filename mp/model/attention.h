@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/status/status.h"
 #include "mp/model/batch.h"
 
 namespace mp::model {
@@ -14,7 +13,8 @@ namespace mp::model {
 //
 //   query_key_value [tokens, 3 * heads * size]: all heads' queries, then keys, then values
 //   out             [tokens, heads * size]
-//   scratch         [threads * longest * longest], longest being the longest text's tokens
+//   scratch         [threads * ScratchFloats(longest, size)], longest being the longest text's
+//   tokens
 struct Attention {
   static constexpr char kName[] = "Attention";
 
@@ -26,10 +26,12 @@ struct Attention {
   float* out;
   float* scratch;
 
-  absl::Status operator()() const;
+  void operator()() const;
+
+  static int64_t ScratchFloats(int64_t longest, int64_t size);
 
  private:
-  absl::Status OneHead(int64_t text, int64_t head, float* scores) const;
+  void OneText(int64_t text, int64_t head, float* own) const;
 };
 
 }  // namespace mp::model

@@ -50,7 +50,10 @@ absl::StatusOr<std::unique_ptr<Embedder>> Embedder::Create(std::shared_ptr<Backe
                            " tokens, and config.json a vocab_size of ", config.vocab);
   }
   std::unique_ptr<Embedder> embedder(new Embedder(config, std::move(tokenizer), options));
-  embedder->options_.batch_tokens = std::max(options.batch_tokens, config.max_tokens);
+  // Several ranks have two batches under way, of half the tokens each.
+  embedder->passes_ = options.ranks > 1 ? 2 : 1;
+  embedder->options_.batch_tokens =
+      std::max(options.batch_tokens, embedder->passes_ * config.max_tokens);
   MP_RETURN_IF_ERROR(embedder->Start(std::move(backend), folder));
   return embedder;
 }
@@ -71,8 +74,9 @@ absl::Status Embedder::Start(std::shared_ptr<Backend> backend, const std::string
     MP_ASSIGN_OR_RETURN(encoders_[static_cast<size_t>(rank.id())],
                         Encoder::Create(rank, config_, checkpoint,
                                         {.threads = std::max(threads, 1),
-                                         .batch_tokens = options_.batch_tokens,
+                                         .batch_tokens = options_.batch_tokens / passes_,
                                          .longest = config_.max_tokens,
+                                         .passes = passes_,
                                          .joined = joined_.view()}));
     return absl::OkStatus();
   });
@@ -104,19 +108,23 @@ absl::Status Embedder::CheckTexts(absl::Span<const std::vector<int32_t>> texts,
 absl::Status Embedder::Embed(absl::Span<const std::vector<int32_t>> texts, const TensorView& output,
                              const std::function<void(const TokenBatch&)>& progress) {
   MP_RETURN_IF_ERROR(CheckTexts(texts, output));
-  std::vector<std::shared_ptr<const TokenBatch>> batches;
-  for (TokenBatch& batch : MakeBatches(texts, options_.batch_tokens)) {
-    batches.push_back(std::make_shared<const TokenBatch>(std::move(batch)));
+  std::vector<EncoderPass> passes;
+  for (TokenBatch& batch : MakeBatches(texts, options_.batch_tokens / passes_)) {
+    const TensorView pooled(pooled_.data(), DType::kF32, {batch.text_count(), config_.hidden});
+    passes.push_back({std::make_shared<const TokenBatch>(std::move(batch)), pooled});
   }
   return world_->Run([&](Rank& rank) -> absl::Status {
     Encoder& encoder = *encoders_[static_cast<size_t>(rank.id())];
-    for (const auto& batch : batches) {
-      const TensorView pooled(pooled_.data(), DType::kF32, {batch->text_count(), config_.hidden});
-      MP_RETURN_IF_ERROR(encoder.Enqueue(batch, pooled));
-      if (rank.id() != 0) continue;
-      MP_RETURN_IF_ERROR(rank.stream().Launch(
-          Store{batch, config_.hidden, static_cast<const float*>(pooled_.data()),
-                static_cast<float*>(output.data()), &progress}));
+    const auto store = [&](const EncoderPass& pass) -> absl::Status {
+      if (rank.id() != 0) return absl::OkStatus();
+      return rank.stream().Launch(Store{pass.batch, config_.hidden,
+                                        static_cast<const float*>(pooled_.data()),
+                                        static_cast<float*>(output.data()), &progress});
+    };
+    for (absl::Span<const EncoderPass> rest = passes; !rest.empty();) {
+      const size_t next = std::min(rest.size(), static_cast<size_t>(passes_));
+      MP_RETURN_IF_ERROR(encoder.Enqueue(rest.first(next), store));
+      rest.remove_prefix(next);
     }
     return rank.stream().Synchronize();
   });

@@ -35,7 +35,8 @@ struct EmbedderOptions {
   int ranks = 1;
   // Host threads in all, shared out to the ranks; each has at least one.
   int threads = 1;
-  // How many tokens go through the encoder at once; at least those of one text.
+  // How many tokens go through the encoder at once; at least those of a text, or with several ranks
+  // of two.
   int64_t batch_tokens = 1024;
   // Gets what runs on the streams; null for none.
   std::shared_ptr<Trace> trace;
@@ -68,6 +69,7 @@ class Embedder {
   const EncoderConfig config_;
   const Tokenizer tokenizer_;
   EmbedderOptions options_;
+  int passes_ = 1;  // of the encoders
   std::unique_ptr<World> world_;
   Buffer joined_;  // on the first rank's device, as EncoderOptions' and Encoder::Enqueue's
   Buffer pooled_;

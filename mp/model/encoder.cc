@@ -1,5 +1,7 @@
 #include "mp/model/encoder.h"
 
+#include <utility>
+
 #include "mp/base/status.h"
 #include "mp/model/attention.h"
 #include "mp/model/gemm.h"
@@ -146,13 +148,21 @@ absl::Status Encoder::Allocate() {
   const auto allocate = [&](int64_t rows, int64_t cols) {
     return rank_.device().Allocate(DType::kF32, {rows, cols});
   };
-  MP_ASSIGN_OR_RETURN(x_, allocate(tokens, config_.hidden));
-  MP_ASSIGN_OR_RETURN(y_, allocate(tokens, config_.hidden));
+  lanes_.resize(static_cast<size_t>(options_.passes));
+  auto* joined = static_cast<float*>(options_.joined.data());
+  for (Lane& lane : lanes_) {
+    lane.joined = joined;
+    joined += tokens * config_.hidden;
+    MP_ASSIGN_OR_RETURN(lane.x, allocate(tokens, config_.hidden));
+    MP_ASSIGN_OR_RETURN(lane.y, allocate(tokens, config_.hidden));
+  }
   MP_ASSIGN_OR_RETURN(query_key_value_, allocate(tokens, 3 * width));
   MP_ASSIGN_OR_RETURN(context_, allocate(tokens, width));
   MP_ASSIGN_OR_RETURN(up_, allocate(tokens, shard_.intermediate.size));
   MP_ASSIGN_OR_RETURN(pooled_, allocate(tokens, shard_.columns.size));
-  MP_ASSIGN_OR_RETURN(scratch_, allocate(options_.threads, options_.longest * options_.longest));
+  MP_ASSIGN_OR_RETURN(
+      scratch_,
+      allocate(options_.threads, Attention::ScratchFloats(options_.longest, config_.head_size())));
   return absl::OkStatus();
 }
 
@@ -166,27 +176,44 @@ absl::Status Encoder::CheckBatch(const TokenBatch& batch) const {
   return absl::OkStatus();
 }
 
-absl::Status Encoder::Enqueue(Batch batch, const TensorView& output) {
-  MP_RETURN_IF_ERROR(CheckBatch(*batch));
-  MP_RETURN_IF_ERROR(EnqueueEmbeddings(batch));
-  for (const LayerShard& layer : shard_.layers) MP_RETURN_IF_ERROR(EnqueueLayer(layer, batch));
-  return EnqueuePooling(batch, output);
+absl::Status Encoder::Enqueue(absl::Span<const EncoderPass> passes,
+                              const std::function<absl::Status(const EncoderPass&)>& pooled) {
+  if (passes.empty() || passes.size() > lanes_.size()) {
+    return InvalidArgument(passes.size(), " batches at once, must be 1..", lanes_.size());
+  }
+  for (const EncoderPass& pass : passes) MP_RETURN_IF_ERROR(CheckBatch(*pass.batch));
+  const Lanes lanes = absl::MakeSpan(lanes_).first(passes.size());
+  overlap_ = lanes.size() > 1;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    lanes[i].pass = passes[i];
+    MP_RETURN_IF_ERROR(EnqueueEmbeddings(lanes[i]));
+  }
+  for (const LayerShard& layer : shard_.layers) {
+    for (Lane& lane : lanes) MP_RETURN_IF_ERROR(EnqueueAttention(layer, lane));
+    for (Lane& lane : lanes) MP_RETURN_IF_ERROR(EnqueueFeedForward(layer, lane));
+  }
+  for (Lane& lane : lanes) {
+    MP_RETURN_IF_ERROR(EnqueueEndOfBlock(lane));
+    MP_RETURN_IF_ERROR(EnqueuePooling(lane));
+    MP_RETURN_IF_ERROR(pooled(lane.pass));
+  }
+  return absl::OkStatus();
 }
 
 // Each rank writes its columns straight into their place in the rows that all share, so that the
-// AllGather copies nothing.  The next batch may write there at once: a rank comes to it after the
-// AllReduces of this one, and so after all ranks have read.
-absl::Status Encoder::EnqueueEmbeddings(const Batch& batch) {
-  const int64_t tokens = batch->token_count(), hidden = config_.hidden;
+// AllGather copies nothing.  The lane's next batch may write there at once: a rank comes to it
+// after the AllReduces of this one, and so after all ranks have read.
+absl::Status Encoder::EnqueueEmbeddings(Lane& lane) {
+  const int64_t tokens = lane.tokens(), hidden = config_.hidden;
   RankRegion& region = rank_.region();
-  const TensorView joined(options_.joined.data(), DType::kF32, {tokens, hidden});
+  const TensorView joined(lane.joined, DType::kF32, {tokens, hidden});
   MP_ASSIGN_OR_RETURN(const TensorView columns,
                       region.Slot(joined, rank_.id(), SizesOf(hidden, rank_.world_size())));
-  MP_RETURN_IF_ERROR(rank_.stream().Launch(Embed{batch, &shard_, options_.threads, columns}));
+  MP_RETURN_IF_ERROR(
+      rank_.stream().Launch(Embed{lane.pass.batch, &shard_, options_.threads, columns}));
   MP_RETURN_IF_ERROR(region.AllGather(columns, joined, {.shared_output = true}));
   return rank_.stream().Launch(EmbeddingNorm{shard_.norm.With(config_.epsilon), tokens, hidden,
-                                             options_.threads,
-                                             static_cast<const float*>(joined.data()), Floats(x_)});
+                                             options_.threads, lane.joined, Floats(lane.x)});
 }
 
 template <typename ProductKernel>
@@ -199,36 +226,50 @@ absl::Status Encoder::EnqueueProduct(const LinearWeights& linear, const Buffer& 
                      shape.dim(0), shape.dim(1), options_.threads, Floats(in), Floats(out)}});
 }
 
-absl::Status Encoder::EnqueueEndOfBlock(const LinearWeights& linear, const NormWeights& norm,
-                                        int64_t tokens) {
-  const TensorView y(y_.data(), DType::kF32, {tokens, config_.hidden});
-  MP_RETURN_IF_ERROR(rank_.region().AllReduce(y));
-  return rank_.stream().Launch(EndOfBlock{norm.With(config_.epsilon), linear.biases(), tokens,
-                                          config_.hidden, options_.threads, Floats(x_),
-                                          Floats(y_)});
+absl::Status Encoder::EnqueueSum(const LinearWeights& linear, const NormWeights& norm, Lane& lane) {
+  const TensorView y(lane.y.data(), DType::kF32, {lane.tokens(), config_.hidden});
+  lane.linear = &linear;
+  lane.norm = &norm;
+  if (!overlap_) return rank_.region().AllReduce(y);
+  MP_ASSIGN_OR_RETURN(lane.sum, rank_.region().StartAllReduce(y));
+  return absl::OkStatus();
 }
 
-absl::Status Encoder::EnqueueLayer(const LayerShard& layer, const Batch& batch) {
-  const int64_t tokens = batch->token_count();
-  MP_RETURN_IF_ERROR(EnqueueProduct<QueryKeyValue>(layer.query_key_value, x_, query_key_value_,
-                                                   tokens, Ending::kBias));
-  MP_RETURN_IF_ERROR(rank_.stream().Launch(Attention{batch, shard_.heads.size, config_.head_size(),
-                                                     options_.threads, Floats(query_key_value_),
-                                                     Floats(context_), Floats(scratch_)}));
-  MP_RETURN_IF_ERROR(
-      EnqueueProduct<AttentionOutput>(layer.attention_output, context_, y_, tokens, Ending::kNone));
-  MP_RETURN_IF_ERROR(EnqueueEndOfBlock(layer.attention_output, layer.attention_norm, tokens));
-  MP_RETURN_IF_ERROR(EnqueueProduct<Up>(layer.up, x_, up_, tokens, Ending::kActivation));
-  MP_RETURN_IF_ERROR(EnqueueProduct<Down>(layer.down, up_, y_, tokens, Ending::kNone));
-  return EnqueueEndOfBlock(layer.down, layer.output_norm, tokens);
+absl::Status Encoder::EnqueueEndOfBlock(Lane& lane) {
+  if (lane.linear == nullptr) return absl::OkStatus();
+  if (overlap_) MP_RETURN_IF_ERROR(lane.sum.Wait(rank_.stream()));
+  const float* const bias = std::exchange(lane.linear, nullptr)->biases();
+  return rank_.stream().Launch(EndOfBlock{lane.norm->With(config_.epsilon), bias, lane.tokens(),
+                                          config_.hidden, options_.threads, Floats(lane.x),
+                                          Floats(lane.y)});
 }
 
-absl::Status Encoder::EnqueuePooling(const Batch& batch, const TensorView& output) {
-  const Slice columns = shard_.columns;
+absl::Status Encoder::EnqueueAttention(const LayerShard& layer, Lane& lane) {
+  MP_RETURN_IF_ERROR(EnqueueEndOfBlock(lane));
+  MP_RETURN_IF_ERROR(EnqueueProduct<QueryKeyValue>(layer.query_key_value, lane.x, query_key_value_,
+                                                   lane.tokens(), Ending::kBias));
   MP_RETURN_IF_ERROR(rank_.stream().Launch(
-      Pool{batch, config_.pooling, config_.hidden, columns, Floats(x_), Floats(pooled_)}));
-  const TensorView shard(pooled_.data(), DType::kF32, {batch->text_count(), columns.size});
-  return rank_.region().Gather(shard, output, 0);
+      Attention{lane.pass.batch, shard_.heads.size, config_.head_size(), options_.threads,
+                Floats(query_key_value_), Floats(context_), Floats(scratch_)}));
+  MP_RETURN_IF_ERROR(EnqueueProduct<AttentionOutput>(layer.attention_output, context_, lane.y,
+                                                     lane.tokens(), Ending::kNone));
+  return EnqueueSum(layer.attention_output, layer.attention_norm, lane);
+}
+
+absl::Status Encoder::EnqueueFeedForward(const LayerShard& layer, Lane& lane) {
+  MP_RETURN_IF_ERROR(EnqueueEndOfBlock(lane));
+  MP_RETURN_IF_ERROR(EnqueueProduct<Up>(layer.up, lane.x, up_, lane.tokens(), Ending::kActivation));
+  MP_RETURN_IF_ERROR(EnqueueProduct<Down>(layer.down, up_, lane.y, lane.tokens(), Ending::kNone));
+  return EnqueueSum(layer.down, layer.output_norm, lane);
+}
+
+absl::Status Encoder::EnqueuePooling(const Lane& lane) {
+  const Slice columns = shard_.columns;
+  MP_RETURN_IF_ERROR(rank_.stream().Launch(Pool{lane.pass.batch, config_.pooling, config_.hidden,
+                                                columns, Floats(lane.x), Floats(pooled_)}));
+  const TensorView shard(pooled_.data(), DType::kF32,
+                         {lane.pass.batch->text_count(), columns.size});
+  return rank_.region().Gather(shard, lane.pass.output, 0);
 }
 
 }  // namespace mp::model

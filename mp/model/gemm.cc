@@ -19,28 +19,18 @@ absl::Status ToStatus(dnnl_status_t status, int64_t m, int64_t n, int64_t k) {
                                 " (", static_cast<int>(status), ")"));
 }
 
-absl::Status Sgemm(char transpose_b, const Matrix& a, const Matrix& b, int64_t m, int64_t n,
-                   int64_t k, float scale, float* out, int64_t out_pitch) {
+}  // namespace
+
+absl::Status MultiplyTransposed(const Matrix& a, const Matrix& b, int64_t m, int64_t n, int64_t k,
+                                float scale, float* out, int64_t out_pitch) {
   if (m == 0 || n == 0) return absl::OkStatus();
   if (k == 0) {
     for (int64_t i = 0; i < m; ++i) std::fill_n(out + i * out_pitch, n, 0.0f);
     return absl::OkStatus();
   }
-  return ToStatus(dnnl_sgemm('N', transpose_b, m, n, k, scale, a.data, a.pitch, b.data, b.pitch,
-                             0.0f, out, out_pitch),
-                  m, n, k);
-}
-
-}  // namespace
-
-absl::Status MultiplyTransposed(const Matrix& a, const Matrix& b, int64_t m, int64_t n, int64_t k,
-                                float scale, float* out, int64_t out_pitch) {
-  return Sgemm('T', a, b, m, n, k, scale, out, out_pitch);
-}
-
-absl::Status Multiply(const Matrix& a, const Matrix& b, int64_t m, int64_t n, int64_t k, float* out,
-                      int64_t out_pitch) {
-  return Sgemm('N', a, b, m, n, k, 1.0f, out, out_pitch);
+  return ToStatus(
+      dnnl_sgemm('N', 'T', m, n, k, scale, a.data, a.pitch, b.data, b.pitch, 0.0f, out, out_pitch),
+      m, n, k);
 }
 
 }  // namespace mp::model

@@ -23,10 +23,6 @@ struct Matrix {
 absl::Status MultiplyTransposed(const Matrix& a, const Matrix& b, int64_t m, int64_t n, int64_t k,
                                 float scale, float* out, int64_t out_pitch);
 
-// out [m, n] = a [m, k] times b [k, n].
-absl::Status Multiply(const Matrix& a, const Matrix& b, int64_t m, int64_t n, int64_t k, float* out,
-                      int64_t out_pitch);
-
 }  // namespace mp::model
 
 #endif  // MP_MODEL_GEMM_H_

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "mp/model/rows.cc"
@@ -123,27 +122,6 @@ void AddAndNormalize(float* x, const float* y, const float* bias, const LayerNor
   }
 }
 
-void Softmax(float* x, int64_t rows, int64_t cols) {
-  const Whole whole;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(whole));
-  for (int64_t row = 0; row < rows; ++row, x += cols) {
-    auto most = hn::Set(whole, -std::numeric_limits<float>::infinity());
-    int64_t i = 0;
-    for (; i + lanes <= cols; i += lanes) most = hn::Max(most, hn::LoadU(whole, x + i));
-    float largest = hn::GetLane(hn::MaxOfLanes(whole, most));
-    for (; i < cols; ++i) largest = std::max(largest, x[i]);
-    const float sum = Sum(cols, [=](auto d, int64_t j) HWY_ATTR {
-      const auto e = hn::Exp(d, hn::Sub(hn::LoadU(d, x + j), hn::Set(d, largest)));
-      hn::StoreU(e, d, x + j);
-      return e;
-    });
-    const float scale = 1.0f / sum;
-    ForEach(cols, [=](auto d, int64_t j) HWY_ATTR {
-      hn::StoreU(hn::Mul(hn::LoadU(d, x + j), hn::Set(d, scale)), d, x + j);
-    });
-  }
-}
-
 void MeanOfRows(float* out, const float* x, int64_t rows, int64_t cols, int64_t pitch) {
   const float scale = 1.0f / static_cast<float>(rows);
   ForEach(cols, [=](auto d, int64_t i) HWY_ATTR {
@@ -178,7 +156,6 @@ HWY_EXPORT(AddBiasGelu);
 HWY_EXPORT(AddBiasRelu);
 HWY_EXPORT(Normalize);
 HWY_EXPORT(AddAndNormalize);
-HWY_EXPORT(Softmax);
 HWY_EXPORT(MeanOfRows);
 HWY_EXPORT(ScaleToUnit);
 
@@ -201,7 +178,6 @@ void AddAndNormalize(float* x, const float* y, const float* bias, const LayerNor
                      int64_t rows, int64_t cols) {
   HWY_DYNAMIC_DISPATCH(AddAndNormalize)(x, y, bias, norm, rows, cols);
 }
-void Softmax(float* x, int64_t rows, int64_t cols) { HWY_DYNAMIC_DISPATCH(Softmax)(x, rows, cols); }
 void MeanOfRows(float* out, const float* x, int64_t rows, int64_t cols, int64_t pitch) {
   HWY_DYNAMIC_DISPATCH(MeanOfRows)(out, x, rows, cols, pitch);
 }

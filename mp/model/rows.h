@@ -37,9 +37,6 @@ void Normalize(float* out, const float* x, const LayerNorm& norm, int64_t rows, 
 void AddAndNormalize(float* x, const float* y, const float* bias, const LayerNorm& norm,
                      int64_t rows, int64_t cols);
 
-// Each row = exp(x - max) / sum of these.
-void Softmax(float* x, int64_t rows, int64_t cols);
-
 // out = the mean of rows, whose first `cols` elements are taken; rows > 0.
 void MeanOfRows(float* out, const float* x, int64_t rows, int64_t cols, int64_t pitch);
 

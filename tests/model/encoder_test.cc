@@ -34,14 +34,20 @@ TEST(Encoder, RefusesBatchesThatItHasNoRoomFor) {
     MP_ASSIGN_OR_RETURN(
         auto encoder, Encoder::Create(rank, model.config, checkpoint,
                                       {.batch_tokens = 8, .longest = 5, .joined = joined.view()}));
+    const auto nothing = [](const EncoderPass&) { return absl::OkStatus(); };
     const auto refused = [&](const std::vector<std::vector<int32_t>>& texts, const char* text) {
-      EXPECT_THAT(encoder->Enqueue(BatchOf(texts), output.view()),
+      EXPECT_THAT(encoder->Enqueue({{BatchOf(texts), output.view()}}, nothing),
                   KindIs(ErrorKind::kInvalidArgument, HasSubstr(text)));
     };
     refused({}, "without a text");
     refused({{1, 2, 3, 4, 5}, {1, 2, 3, 4}}, "9 tokens, the first text of 5: at most 8 and 5");
     refused({{1, 2, 3, 4, 5, 6}}, "6 tokens, the first text of 6");
-    MP_RETURN_IF_ERROR(encoder->Enqueue(BatchOf({{1, 2, 3, 4, 5}, {1, 2, 3}}), output.view()));
+    const EncoderPass pass{BatchOf({{1, 2, 3, 4, 5}, {1, 2, 3}}), output.view()};
+    EXPECT_THAT(encoder->Enqueue({pass, pass}, nothing),
+                KindIs(ErrorKind::kInvalidArgument, HasSubstr("2 batches at once, must be 1..1")));
+    EXPECT_THAT(encoder->Enqueue({}, nothing),
+                KindIs(ErrorKind::kInvalidArgument, HasSubstr("0 batches")));
+    MP_RETURN_IF_ERROR(encoder->Enqueue({pass}, nothing));
     return rank.stream().Synchronize();
   }));
 }

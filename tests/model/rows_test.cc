@@ -131,34 +131,6 @@ TEST_P(RowsTest, Norms) {
   }
 }
 
-TEST_P(RowsTest, Softmax) {
-  for (const int64_t cols : kSizes) {
-    constexpr int64_t kRows = 3;
-    const Values before = Random(kRows * cols, 1, 60);
-    Values x = before;
-    x.push_back(kPoison);
-    Softmax(x.data(), kRows, cols);
-    for (int64_t row = 0; row < kRows; ++row) {
-      double sum = 0;
-      for (int64_t i = 0; i < cols; ++i) {
-        sum += std::exp(static_cast<double>(before[static_cast<size_t>(row * cols + i)]));
-      }
-      for (int64_t i = 0; i < cols; ++i) {
-        const auto at = static_cast<size_t>(row * cols + i);
-        ASSERT_NEAR(x[at], std::exp(static_cast<double>(before[at])) / sum, 1e-6) << cols;
-      }
-    }
-    EXPECT_EQ(x.back(), kPoison);
-  }
-}
-
-TEST_P(RowsTest, SoftmaxOfHugeScores) {
-  Values x = {1e30f, 1e30f, -1e30f, 0, 3e38f, 3e38f};
-  Softmax(x.data(), 1, 4);
-  Softmax(x.data() + 4, 1, 2);
-  EXPECT_EQ(x, (Values{0.5f, 0.5f, 0, 0, 0.5f, 0.5f}));
-}
-
 TEST_P(RowsTest, MeanOfRows) {
   for (const int64_t cols : kSizes) {
     for (const int64_t rows : {1, 2, 4, 8}) {  // whole numbers and powers of two: exact
