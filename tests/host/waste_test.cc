@@ -31,8 +31,8 @@ namespace mp::test {
 namespace {
 
 constexpr int64_t kCount = 64;
-constexpr int kOperations = 100;  // of a run
-constexpr int kFirst = 50;
+constexpr int kOperations = 10;  // of a run
+constexpr int kFirst = 100;
 
 // n ranks, each with kCount ones.
 struct Ranks {
