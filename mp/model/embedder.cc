@@ -50,10 +50,8 @@ absl::StatusOr<std::unique_ptr<Embedder>> Embedder::Create(std::shared_ptr<Backe
                            " tokens, and config.json a vocab_size of ", config.vocab);
   }
   std::unique_ptr<Embedder> embedder(new Embedder(config, std::move(tokenizer), options));
-  // Several ranks have two batches under way, of half the tokens each.
   embedder->passes_ = options.ranks > 1 ? 2 : 1;
-  embedder->options_.batch_tokens =
-      std::max(options.batch_tokens, embedder->passes_ * config.max_tokens);
+  embedder->options_.batch_tokens = std::max(options.batch_tokens, config.max_tokens);
   MP_RETURN_IF_ERROR(embedder->Start(std::move(backend), folder));
   return embedder;
 }
@@ -65,7 +63,8 @@ absl::Status Embedder::Start(std::shared_ptr<Backend> backend, const std::string
   world_options.trace = options_.trace;
   MP_ASSIGN_OR_RETURN(world_, World::Create(std::move(backend), world_options));
   const Shape rows = {options_.batch_tokens, config_.hidden};
-  MP_ASSIGN_OR_RETURN(joined_, world_->device(0).Allocate(DType::kF32, rows));
+  MP_ASSIGN_OR_RETURN(joined_,
+                      world_->device(0).Allocate(DType::kF32, rows.With(0, passes_ * rows.dim(0))));
   MP_ASSIGN_OR_RETURN(pooled_, world_->device(0).Allocate(DType::kF32, rows));
   encoders_.resize(static_cast<size_t>(options_.ranks));
   return world_->Run([&](Rank& rank) -> absl::Status {
@@ -74,7 +73,7 @@ absl::Status Embedder::Start(std::shared_ptr<Backend> backend, const std::string
     MP_ASSIGN_OR_RETURN(encoders_[static_cast<size_t>(rank.id())],
                         Encoder::Create(rank, config_, checkpoint,
                                         {.threads = std::max(threads, 1),
-                                         .batch_tokens = options_.batch_tokens / passes_,
+                                         .batch_tokens = options_.batch_tokens,
                                          .longest = config_.max_tokens,
                                          .passes = passes_,
                                          .joined = joined_.view()}));
@@ -109,7 +108,7 @@ absl::Status Embedder::Embed(absl::Span<const std::vector<int32_t>> texts, const
                              const std::function<void(const TokenBatch&)>& progress) {
   MP_RETURN_IF_ERROR(CheckTexts(texts, output));
   std::vector<EncoderPass> passes;
-  for (TokenBatch& batch : MakeBatches(texts, options_.batch_tokens / passes_)) {
+  for (TokenBatch& batch : MakeBatches(texts, options_.batch_tokens)) {
     const TensorView pooled(pooled_.data(), DType::kF32, {batch.text_count(), config_.hidden});
     passes.push_back({std::make_shared<const TokenBatch>(std::move(batch)), pooled});
   }

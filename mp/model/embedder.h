@@ -35,8 +35,8 @@ struct EmbedderOptions {
   int ranks = 1;
   // Host threads in all, shared out to the ranks; each has at least one.
   int threads = 1;
-  // How many tokens go through the encoder at once; at least those of a text, or with several ranks
-  // of two.
+  // How many tokens a batch has at most; at least those of one text.  Several ranks have two
+  // batches under way.
   int64_t batch_tokens = 1024;
   // Gets what runs on the streams; null for none.
   std::shared_ptr<Trace> trace;
