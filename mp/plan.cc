@@ -99,7 +99,7 @@ absl::StatusOr<Plan> PlanAllReduce(const TensorView& x, const TensorView& output
 absl::StatusOr<Plan> PlanGather(const TensorView& shard, const TensorView& output, int root,
                                 int world_size, bool receives, const GatherOptions& options) {
   const absl::string_view name = root < 0 ? "AllGather" : "Gather";
-  MP_RETURN_IF_ERROR(shard.Check(absl::StrCat(name, ": the shard")));
+  MP_RETURN_IF_ERROR(shard.Check(root < 0 ? "AllGather: the shard" : "Gather: the shard"));
   MP_ASSIGN_OR_RETURN(const int dim, NormalizeDim(options.dim, shard));
   if (root >= world_size) {
     return InvalidArgument("Gather: root ", root, " of a Region of ", world_size, " ranks");
@@ -119,7 +119,7 @@ absl::StatusOr<Plan> PlanGather(const TensorView& shard, const TensorView& outpu
   plan.part.input_pitch = shard.row_pitch();
   plan.part.input_extent = shard.shape().dim(dim);
   if (!receives) return plan;
-  MP_RETURN_IF_ERROR(output.Check(absl::StrCat(name, ": the output")));
+  MP_RETURN_IF_ERROR(output.Check(root < 0 ? "AllGather: the output" : "Gather: the output"));
   if (output.dtype() != shard.dtype() || output.shape().rank() != shard.shape().rank() ||
       output.shape().With(dim, 0) != plan.descriptor.shape) {
     return InvalidArgument(name, ": the shard is ", shard.ToString(), ", the output ",

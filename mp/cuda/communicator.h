@@ -115,7 +115,8 @@ class CudaCommunicator final : public Communicator {
   // The peer on whose device this memory is.
   absl::StatusOr<size_t> OwnerOf(const void* data) const;
   absl::Status CheckOpen(const void* data, size_t owner) const;
-  absl::Status CheckMemory(absl::string_view what, const void* data, int peer, bool own) const;
+  absl::Status CheckMemory(OpKind kind, absl::string_view what, const void* data, int peer,
+                           bool own) const;
 
   const std::shared_ptr<Clique> clique_;
   const std::vector<int> ranks_;              // of the clique, by peer

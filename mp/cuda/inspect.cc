@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -36,7 +37,7 @@ absl::StatusOr<size_t> CudaCommunicator::OwnerOf(const void* data) const {
 // Kernels of any GPU may reach for it, NCCL's as well: within a process they read the memory of
 // peers in place.
 absl::Status CudaCommunicator::CheckOpen(const void* data, size_t owner) const {
-  std::vector<int> peers;
+  absl::InlinedVector<int, 16> peers;
   for (size_t peer = 0; peer < size(); ++peer) {
     const int ordinal = device(peer).ordinal();
     if (ordinal == device(owner).ordinal() || !device(peer).reaches(device(owner))) continue;
@@ -49,8 +50,8 @@ absl::Status CudaCommunicator::CheckOpen(const void* data, size_t owner) const {
                          ": a pool opens by cudaMemPoolSetAccess, a mapping by cuMemSetAccess");
 }
 
-absl::Status CudaCommunicator::CheckMemory(absl::string_view what, const void* data, int peer,
-                                           bool own) const {
+absl::Status CudaCommunicator::CheckMemory(OpKind kind, absl::string_view what, const void* data,
+                                           int peer, bool own) const {
   if (data == nullptr) return absl::OkStatus();
   const Device& here = device(static_cast<size_t>(peer));
   const absl::StatusOr<size_t> owner = OwnerOf(data);
@@ -60,9 +61,9 @@ absl::Status CudaCommunicator::CheckMemory(absl::string_view what, const void* d
   }
   if (status.ok()) status = CheckOpen(data, *owner);
   if (status.ok()) return status;
-  return MakeError(KindOf(status),
-                   absl::StrCat(what, " at ", absl::StrFormat("%p", data), " ", status.message(),
-                                "; the rank is on ", here.name()));
+  return MakeError(KindOf(status), absl::StrCat(OpKindName(kind), ": the ", what, " at ",
+                                                absl::StrFormat("%p", data), " ", status.message(),
+                                                "; the rank is on ", here.name()));
 }
 
 StepRoute CudaCommunicator::RouteFor(const Descriptor& step, absl::Span<const Part> parts,
@@ -84,12 +85,10 @@ absl::Status CudaCommunicator::Inspect(const Descriptor& step, const Part& part,
     }
   }
   if (!IsEmpty(step, part.input_extent)) {
-    MP_RETURN_IF_ERROR(
-        CheckMemory(absl::StrCat(OpKindName(step.kind), ": the input"), part.input, peer, own));
+    MP_RETURN_IF_ERROR(CheckMemory(step.kind, "input", part.input, peer, own));
   }
   if (part.output == part.input || IsEmpty(step, part.output_extent)) return absl::OkStatus();
-  return CheckMemory(absl::StrCat(OpKindName(step.kind), ": the output"), part.output, peer,
-                     own && !step.shared_output);
+  return CheckMemory(step.kind, "output", part.output, peer, own && !step.shared_output);
 }
 
 }  // namespace mp::cuda

@@ -74,7 +74,7 @@ absl::StatusOr<int> OwnerOf(const void* data) {
   return InvalidArgument("is no memory of a GPU");
 }
 
-std::vector<int> ClosedTo(const void* data, const std::vector<int>& ordinals) {
+std::vector<int> ClosedTo(const void* data, absl::Span<const int> ordinals) {
   std::vector<int> closed;
   if (ordinals.empty() || Allocations::All().OwnerOf(data) >= 0) return closed;
   if (Ask(data, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, 1) != 0) return closed;

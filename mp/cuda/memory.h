@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "mp/base/sync.h"
 
 namespace mp::cuda {
@@ -44,7 +45,7 @@ absl::StatusOr<int> OwnerOf(const void* data);
 
 // Those of the GPUs `ordinals`, all with access to the memory's GPU, that the memory at `data` is
 // closed to, as far as the driver can tell.
-std::vector<int> ClosedTo(const void* data, const std::vector<int>& ordinals);
+std::vector<int> ClosedTo(const void* data, absl::Span<const int> ordinals);
 // The allocation around it: "0x7f0000000000 to 0x7f0000200000"; "" where the driver cannot tell.
 std::string RangeOf(const void* data);
 

@@ -244,8 +244,8 @@ absl::StatusOr<bool> Stream::Poll(uint64_t position) {
   sync::MutexLock lock(mutex_);
   if (Passed(position)) return true;
   Retire(position);
-  MP_RETURN_IF_ERROR(ToStatus(result, absl::StrCat("cudaEventQuery on cuda ", ordinal_)));
-  return true;
+  if (result == cudaSuccess) return true;
+  return ToStatus(result, absl::StrCat("cudaEventQuery on cuda ", ordinal_));
 }
 
 bool Stream::DoQuery(uint64_t position) const {

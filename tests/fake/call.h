@@ -11,6 +11,7 @@
 
 #include "tests/fake/core.h"
 #include "tests/fake/graph.h"
+#include "tests/fake/inside.h"
 
 namespace mp::fake {
 
@@ -72,6 +73,7 @@ class Call {
   bool IsDevice(int device) const { return device >= 0 && device < core_->options.devices; }
 
  private:
+  Inside inside_;
   Core* core_;
   std::unique_lock<std::mutex> lock_;
   Ruling ruling_;

@@ -18,6 +18,7 @@
 #include "tests/fake/collective.h"
 #include "tests/fake/core.h"
 #include "tests/fake/fold.h"
+#include "tests/fake/inside.h"
 #include "tests/fake/transfer.h"
 
 struct ncclComm {
@@ -91,6 +92,7 @@ class NcclCall {
   std::unique_lock<std::mutex>& lock() { return lock_; }
 
  private:
+  Inside inside_;
   Core* core_;
   const char* name_;
   std::unique_lock<std::mutex> lock_;

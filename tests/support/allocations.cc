@@ -21,9 +21,15 @@ namespace {
 
 constinit sync::Atomic<int64_t> count{0}, live{0}, peak{0};
 
+bool (*excused)() = nullptr;
+constinit thread_local int64_t of_thread = 0;
+
 void* Note(void* memory) {
   if (memory == nullptr) return nullptr;
-  count.fetch_add(1, sync::kRelaxed);
+  if (excused == nullptr || !excused()) {
+    count.fetch_add(1, sync::kRelaxed);
+    ++of_thread;
+  }
   const auto bytes = static_cast<int64_t>(malloc_usable_size(memory));
   const int64_t now = live.fetch_add(bytes, sync::kRelaxed) + bytes;
   int64_t most = peak.load(sync::kRelaxed);
@@ -39,6 +45,8 @@ void Forget(void* memory) {
 }  // namespace
 
 int64_t AllocationCount() { return count.load(); }
+int64_t AllocationsOfThread() { return of_thread; }
+void ExcuseAllocations(bool (*when)()) { excused = when; }
 int64_t LiveBytes() { return live.load(); }
 int64_t PeakBytes() { return peak.load(); }
 void ResetPeakBytes() { peak.store(live.load()); }

@@ -13,6 +13,10 @@ namespace mp::test {
 
 // How many blocks were asked for so far, on all threads.
 int64_t AllocationCount();
+// The same of the calling thread.
+int64_t AllocationsOfThread();
+// Those that are asked for while `excused` is true on their thread are not counted any more.
+void ExcuseAllocations(bool (*excused)());
 // Bytes of the blocks that are not freed, as malloc rounds them up.
 int64_t LiveBytes();
 // The most that these were since ResetPeakBytes.

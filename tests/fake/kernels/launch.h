@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/fake/inside.h"
 #include "tests/fake/kernels/interleaved.h"
 
 namespace mp::fake {
@@ -38,6 +39,7 @@ struct LaunchOn {
 
   template <class Body>
   cudaError_t operator()(const Body& body, int blocks, int threads) const {
+    const Inside inside;
     return LaunchKernel(stream, typeid(Body).name(), ranges_of(body),
                         [=](Interleaved interleaved) { interleaved(body, blocks, threads); });
   }
