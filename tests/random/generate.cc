@@ -28,8 +28,10 @@ class Generator {
     program_.variants = options.variants;
     arena_bytes_.resize(At(options.ranks), kGuardBytes);
     AddGroup(options.ranks);
-    AddGroup(1 + random_.Below(options.ranks));
-    AddGroup(1 + random_.Below(options.ranks));
+    for (int i = 0; i < 2; ++i) {
+      const int least = options.is_long && !random_.OneIn(8) ? std::min(2, options.ranks) : 1;
+      AddGroup(least + random_.Below(options.ranks - least + 1));
+    }
   }
 
   Program Generate() {
@@ -118,15 +120,16 @@ class Generator {
   }
 
   int64_t NewExtent(int dims) {
-    if (options_.large && dims <= 2 && random_.OneIn(8)) return random_.Below(3000);
+    if (!options_.is_long && dims <= 2 && random_.OneIn(8)) return random_.Below(3000);
     return random_.Below(6);
   }
 
   Shape NewShape(int dims) {
     std::vector<int64_t> sizes;
-    for (int i = 0; i < dims; ++i) sizes.push_back(random_.OneIn(20) ? 0 : 1 + random_.Below(6));
+    for (int i = 0; i < dims; ++i)
+      sizes.push_back(random_.OneIn(options_.is_long ? 100 : 20) ? 0 : 1 + random_.Below(6));
     if (dims == 1 && random_.OneIn(3)) sizes[0] = random_.Below(70);
-    if (dims == 1 && options_.large && random_.OneIn(6)) {
+    if (dims == 1 && !options_.is_long && random_.OneIn(6)) {
       sizes[0] = random_.Below(random_.OneIn(4) ? 100'000 : 5'000);
     }
     return Shape(sizes);
@@ -142,7 +145,7 @@ class Generator {
 
   void Wait(int started) {
     const Step& start = program_.steps[At(started)];
-    const bool on_host = !in_graph_ && random_.OneIn(4);
+    const bool on_host = !in_graph_ && random_.OneIn(options_.is_long ? 50 : 4);
     const std::vector<Call> calls = start.calls;
     Add({.kind = StepKind::kWait, .group = start.group, .started = started, .on_host = on_host});
     for (State& it : states_) {

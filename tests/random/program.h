@@ -145,7 +145,9 @@ struct ProgramOptions {
   int ranks = 2;
   int steps = 20;  // calls and batches
   int variants = 1;
-  bool large = true;  // some tensors of up to 100,000 elements
+  // Small tensors and groups of at least two, and threads that seldom wait, so that many operations
+  // fit into a second; otherwise some tensors of up to 100,000 elements.
+  bool is_long = false;
   bool graphs = true;
   bool wrong = false;
   // What of the backend matters.

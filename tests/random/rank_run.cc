@@ -9,6 +9,8 @@
 namespace mp::test {
 namespace {
 
+constexpr int kRoundsAhead = 4;
+
 bool IsCompute(StepKind kind) {
   return kind == StepKind::kFill || kind == StepKind::kStir || kind == StepKind::kCheck;
 }
@@ -132,6 +134,8 @@ absl::Status RankRun::Go(Rank& rank, int rounds, OddOne& odd_one) {
       }
       MP_RETURN_IF_ERROR(Take(step));
     }
+    // Like an application that looks at its results, and does not only run ahead.
+    if (round % kRoundsAhead == kRoundsAhead - 1) MP_RETURN_IF_ERROR(stream_->Synchronize());
   }
   return stream_->Synchronize();
 }

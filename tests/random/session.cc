@@ -141,7 +141,7 @@ void Session::RunStepped(int rounds, Running& running) {
     told.Update(rank.Take(step));
     if (done[At(id)] == rounds * rank.steps()) std::erase(busy, id);
     // A look from time to time lets some of the work run early.
-    if (!random.OneIn(4)) continue;
+    if (!random.OneIn(rounds < 20 ? 4 : 50)) continue;
     const absl::Status looked = attached[At(id)]->stream().Synchronize(absl::ZeroDuration());
     if (KindOf(looked) != ErrorKind::kNone) told.Update(looked);
   }

@@ -1,5 +1,6 @@
 #include "tests/random/trial.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -59,10 +60,14 @@ class Player {
     const Watch watch(what);
     const bool wrong = random_.OneIn(profile_ == Profile::kBroad ? 3 : 6);
     SessionOptions session;
-    session.ranks = (wrong ? 2 : 1) + random_.Below(target_.most_ranks - (wrong ? 1 : 0));
+    const int least = wrong || profile_ == Profile::kLong ? 2 : 1;
+    session.ranks = least + random_.Below(target_.most_ranks - least + 1);
+    if (profile_ == Profile::kLong && random_.OneIn(2)) session.ranks = std::min(session.ranks, 3);
     session.seed = seed_;
-    session.stepped = target_.stepped && !wrong && random_.OneIn(3);
-    session.max_lead = session.stepped ? 1 << 20 : random_.Pick<int>({1, 2, 7, 256, 256, 256});
+    const bool broad = profile_ == Profile::kBroad;
+    session.stepped = target_.stepped && !wrong && random_.OneIn(broad ? 3 : 1);
+    const bool far = !broad && !random_.OneIn(12);
+    session.max_lead = session.stepped ? 1 << 20 : far ? 256 : random_.Pick<int>({1, 2, 7, 256});
     stepped_ = session.stepped;
     session_.emplace(target_, session);
     if (wrong) Run(session.ranks, true);
@@ -81,7 +86,7 @@ class Player {
                                        : is_long          ? 3
                                        : random_.OneIn(2) ? 2
                                                           : 1,
-                           .large = profile_ == Profile::kBroad,
+                           .is_long = is_long,
                            .graphs = !stepped_,
                            .wrong = wrong,
                            .folds_in_rank_order = target_.folds_in_rank_order,
@@ -89,7 +94,7 @@ class Player {
     Program program = NewProgram(seed_ + (wrong ? 1 << 20 : 0), options);
     Predict(program);
     int rounds = program.variants * (program.variants == 1 ? 1 : 1 + random_.Below(3));
-    if (is_long) rounds = program.variants * (stepped_ ? 50 : target_.rounds);
+    if (is_long) rounds = program.variants * (stepped_ ? 100 : target_.rounds);
     // What was drawn may have no operation of several ranks.
     trial_.fault = trial_.fault || program.wrong != Wrong::kNothing;
     Report(absl::StrJoin(session_->Run(program, rounds), "\n"), &program);
