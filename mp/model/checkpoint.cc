@@ -31,25 +31,28 @@ void WantLinear(std::vector<Wanted>& wanted, const std::string& name, int64_t ou
   wanted.push_back({absl::StrCat(name, ".bias"), {out}});
 }
 
-std::vector<Wanted> WantedOf(const EncoderConfig& config) {
-  const int64_t hidden = config.hidden;
+std::vector<Wanted> WantedInFront(const EncoderConfig& config) {
   std::vector<Wanted> wanted = {
-      {std::string(kWords), {config.vocab, hidden}},
-      {"embeddings.position_embeddings.weight", {config.positions, hidden}},
-      {"embeddings.token_type_embeddings.weight", {config.types, hidden}},
+      {std::string(kWords), {config.vocab, config.hidden}},
+      {"embeddings.position_embeddings.weight", {config.positions, config.hidden}},
+      {"embeddings.token_type_embeddings.weight", {config.types, config.hidden}},
   };
   WantNorm(wanted, "embeddings.LayerNorm", config);
-  for (int64_t i = 0; i < config.layers; ++i) {
-    const std::string layer = Checkpoint::Layer(i);
-    for (const char* part : {"query", "key", "value"}) {
-      WantLinear(wanted, absl::StrCat(layer, "attention.self.", part), hidden, hidden);
-    }
-    WantLinear(wanted, absl::StrCat(layer, "attention.output.dense"), hidden, hidden);
-    WantNorm(wanted, absl::StrCat(layer, "attention.output.LayerNorm"), config);
-    WantLinear(wanted, absl::StrCat(layer, "intermediate.dense"), config.intermediate, hidden);
-    WantLinear(wanted, absl::StrCat(layer, "output.dense"), hidden, config.intermediate);
-    WantNorm(wanted, absl::StrCat(layer, "output.LayerNorm"), config);
+  return wanted;
+}
+
+std::vector<Wanted> WantedOfLayer(int64_t i, const EncoderConfig& config) {
+  const int64_t hidden = config.hidden;
+  const std::string layer = Checkpoint::Layer(i);
+  std::vector<Wanted> wanted;
+  for (const char* part : {"query", "key", "value"}) {
+    WantLinear(wanted, absl::StrCat(layer, "attention.self.", part), hidden, hidden);
   }
+  WantLinear(wanted, absl::StrCat(layer, "attention.output.dense"), hidden, hidden);
+  WantNorm(wanted, absl::StrCat(layer, "attention.output.LayerNorm"), config);
+  WantLinear(wanted, absl::StrCat(layer, "intermediate.dense"), config.intermediate, hidden);
+  WantLinear(wanted, absl::StrCat(layer, "output.dense"), hidden, config.intermediate);
+  WantNorm(wanted, absl::StrCat(layer, "output.LayerNorm"), config);
   return wanted;
 }
 
@@ -104,8 +107,14 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder,
     const size_t i = FindIn(checkpoint.file_, absl::StrCat(each, kWords));
     if (i < checkpoint.file_.tensors().size()) prefix = each;
   }
-  for (const Wanted& wanted : WantedOf(config)) {
+  for (const Wanted& wanted : WantedInFront(config)) {
     MP_RETURN_IF_ERROR(checkpoint.Add(prefix, wanted.name, wanted.shape));
+  }
+  // A layer at a time: their number is what a file says, and the first that is missing ends it.
+  for (int64_t i = 0; i < config.layers; ++i) {
+    for (const Wanted& wanted : WantedOfLayer(i, config)) {
+      MP_RETURN_IF_ERROR(checkpoint.Add(prefix, wanted.name, wanted.shape));
+    }
   }
   const std::string beyond =
       absl::StrCat(prefix, Layer(config.layers), "attention.self.query.weight");

@@ -92,6 +92,10 @@ TEST_F(CheckpointTest, WhatDoesNotFitIsTold) {
   model_.config.layers = 3;
   EXPECT_THAT(Checkpoint::Open(folder_, model_.config),
               KindIs(ErrorKind::kInvalidArgument, HasSubstr("encoder.layer.2.")));
+  // As many as config.json can say: what the file has is looked at, no more.
+  model_.config.layers = int64_t{1} << 40;
+  EXPECT_THAT(Checkpoint::Open(folder_, model_.config),
+              KindIs(ErrorKind::kInvalidArgument, HasSubstr("encoder.layer.2.")));
 }
 
 TEST_F(CheckpointTest, OtherDTypesAreTold) {
