@@ -8,6 +8,7 @@
 #include "mp/base/status.h"
 #include "mp/files/mapped_file.h"
 #include "mp/files/printable.h"
+#include "mp/model/text/json_nesting.h"
 #include "nlohmann/json.hpp"
 
 namespace mp::model {
@@ -26,6 +27,9 @@ class Settings {
     MP_ASSIGN_OR_RETURN(const files::MappedFile file, files::MappedFile::Open(path));
     Json json = Json::parse(file.bytes().begin(), file.bytes().end(), nullptr, false);
     if (!json.is_object()) return InvalidArgument(Printable(path), ": is no JSON object");
+    if (NestsTooDeeply(file.bytes())) {
+      return InvalidArgument(Printable(path), ": is nested too deeply");
+    }
     return Settings(path, std::move(json));
   }
 

@@ -112,6 +112,9 @@ TEST_F(ConfigTest, FilesThatCannotBeReadAreTold) {
               KindIs(ErrorKind::kInvalidArgument, HasSubstr("config.json: is no JSON object")));
   EXPECT_THAT(WithFile("config.json", "{\"a\": "),
               KindIs(ErrorKind::kInvalidArgument, HasSubstr("is no JSON object")));
+  const std::string nested = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_THAT(WithFile("config.json", "{\"model_type\": " + nested + "}"),
+              KindIs(ErrorKind::kInvalidArgument, EndsWith("config.json: is nested too deeply")));
   EXPECT_THAT(WithFile("config.json", "{\"model_type\": \"\xff\n\"}"),
               ::testing::Not(test::IsOk()));
   const absl::Status missing = LoadConfig(folder_ + "/nowhere").status();

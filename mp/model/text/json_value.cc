@@ -6,6 +6,7 @@
 #include "mp/base/status.h"
 #include "mp/files/mapped_file.h"
 #include "mp/files/printable.h"
+#include "mp/model/text/json_nesting.h"
 
 namespace mp::model {
 
@@ -24,6 +25,9 @@ absl::StatusOr<JsonValue> JsonValue::Load(const std::string& path) {
   MP_ASSIGN_OR_RETURN(const files::MappedFile file, files::MappedFile::Open(path));
   try {
     auto json = std::make_shared<const Json>(Json::parse(file.bytes()));
+    if (NestsTooDeeply(file.bytes())) {
+      return InvalidArgument(Printable(path), ": is nested too deeply");
+    }
     if (json->is_object()) return JsonValue(std::move(json), path, "");
   } catch (const Json::parse_error& error) {
     return InvalidArgument(Printable(path), ": is not valid JSON at byte ", error.byte);

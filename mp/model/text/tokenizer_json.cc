@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "mp/base/status.h"
@@ -111,11 +112,11 @@ absl::StatusOr<AddedTokens> ReadAddedTokens(const JsonValue& file, const WordPie
   MP_ASSIGN_OR_RETURN(const JsonValue list, file.At("added_tokens"));
   MP_ASSIGN_OR_RETURN(const std::vector<JsonValue> values, list.Elements());
   std::vector<AddedToken> tokens;
+  absl::flat_hash_set<std::string> texts;
   auto next = static_cast<int32_t>(wordpiece.tokens().size());
   for (const JsonValue& value : values) {
     MP_ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(value, wordpiece, next));
-    for (const AddedToken& other : tokens) {
-      if (other.text != token.text) continue;
+    if (!texts.insert(token.text).second) {
       return value.Because(absl::StrCat("is \"", Printable(token.text), "\" once more"));
     }
     if (token.id == next) ++next;

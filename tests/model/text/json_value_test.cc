@@ -72,6 +72,9 @@ TEST_F(JsonValueTest, RefusesFiles) {
   EXPECT_THAT(Message(JsonValue::Load(folder_ / "none").status()),
               testing::HasSubstr("none: cannot be opened: No such file"));
   EXPECT_EQ(Refusal(std::string(100000, '[')), Named("is not valid JSON at byte 100001"));
+  // A message that showed it would need as deep a stack.
+  const std::string nested = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_EQ(Refusal("{\"a\": " + nested + "}"), Named("is nested too deeply"));
 }
 
 TEST_F(JsonValueTest, NamesWhatIsWrong) {
