@@ -219,29 +219,39 @@ void Session::CheckTold(const Program& program, Running& running) {
 }
 
 void Session::CheckOutcomes(const Program& program, Running& running) {
+  std::vector<Outcomes> outcomes(program.groups.size());
   for (int at = 0; at < static_cast<int>(program.steps.size()); ++at) {
-    if (program.steps[At(at)].kind == StepKind::kCheck) CheckOutcome(program, at, running);
+    if (program.steps[At(at)].kind == StepKind::kCheck)
+      CheckOutcome(program, at, outcomes, running);
   }
 }
 
 // Of one operation, by the check that follows it.
-void Session::CheckOutcome(const Program& program, int at, Running& running) {
+void Session::CheckOutcome(const Program& program, int at, std::vector<Outcomes>& outcomes,
+                           Running& running) {
   const Step& check = program.steps[At(at)];
-  bool ran = false, dropped = false;
-  for (size_t id = 0; id < running.ranks.size(); ++id) {
-    const Seen seen = running.ranks[id]->seen(at);
-    ran = ran || seen == Seen::kRight;
-    dropped = dropped || seen == Seen::kBefore;
-    if (seen == Seen::kGarbage)
-      running.Fail("rank ", id, ", step ", at, ": neither result nor input");
-  }
-  if (ran && dropped) running.Fail("step ", at, ": ran on some ranks and not on others");
   const auto writes = [&](const Step& step) {
     return std::any_of(step.calls.begin(), step.calls.end(),
                        [&](const Call& call) { return call.output == check.array; });
   };
   const auto made = std::find_if(program.steps.begin(), program.steps.end(), writes);
   const int made_at = static_cast<int>(made - program.steps.begin());
+  bool ran = false, was_dropped = false;
+  for (size_t id = 0; id < running.ranks.size(); ++id) {
+    const Seen seen = running.ranks[id]->seen(at);
+    ran = ran || seen == Seen::kRight;
+    was_dropped = was_dropped || seen == Seen::kBefore;
+    if (seen != Seen::kGarbage) continue;
+    running.Fail("rank ", id, ", step ", at, ": neither the result nor what was there before");
+  }
+  if (ran && was_dropped) running.Fail("step ", made_at, ": on some ranks and not on others");
+  Outcomes& of_group = outcomes[At(check.group)];
+  if (was_dropped) of_group.first_dropped = std::min(of_group.first_dropped, made_at);
+  if (ran) of_group.last_ran = std::max(of_group.last_ran, made_at);
+  if (of_group.first_dropped < of_group.last_ran) {
+    running.Fail("step ", of_group.last_ran, ": has run, and step ", of_group.first_dropped,
+                 " before it has not");
+  }
   const bool behind =
       made_at >= program.wrong_step && check.group == program.steps[At(program.wrong_step)].group;
   if (ran && behind) running.Fail("step ", made_at, ": has run, though its Region had failed");

@@ -9,6 +9,7 @@
 #ifndef MP_TESTS_RANDOM_SESSION_H_
 #define MP_TESTS_RANDOM_SESSION_H_
 
+#include <climits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,11 @@ class Session {
 
  private:
   struct Running;
+  // Of the operations of one group, by the step that calls them.
+  struct Outcomes {
+    int first_dropped = INT_MAX;
+    int last_ran = -1;
+  };
 
   void Load(const Program& program, Running& running);
   void RunOnThreads(const Program& program, int rounds, Running& running);
@@ -48,7 +54,8 @@ class Session {
   void CheckWrong(const Program& program, Running& running);
   void CheckTold(const Program& program, Running& running);
   void CheckOutcomes(const Program& program, Running& running);
-  void CheckOutcome(const Program& program, int at, Running& running);
+  void CheckOutcome(const Program& program, int at, std::vector<Outcomes>& outcomes,
+                    Running& running);
 
   const Target& target_;
   const SessionOptions options_;
