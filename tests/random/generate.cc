@@ -1,12 +1,11 @@
 // How programs are drawn.
 #include <algorithm>
 
+#include "tests/random/arenas.h"
 #include "tests/random/program.h"
 
 namespace mp::test {
 namespace {
-
-constexpr int64_t kGuardBytes = 32;
 
 // Up to where sums of whole numbers are exact.
 int64_t ExactLimit(DType dtype) {
@@ -22,11 +21,11 @@ int64_t ExactLimit(DType dtype) {
 
 class Generator {
  public:
-  Generator(uint64_t seed, const ProgramOptions& options) : options_(options), random_(seed) {
+  Generator(uint64_t seed, const ProgramOptions& options)
+      : options_(options), random_(seed), arenas_(options, random_) {
     program_.seed = seed;
     program_.ranks = options.ranks;
     program_.variants = options.variants;
-    arena_bytes_.resize(At(options.ranks), kGuardBytes);
     AddGroup(options.ranks);
     for (int i = 0; i < 2; ++i) {
       const int least = options.is_long && !random_.OneIn(8) ? std::min(2, options.ranks) : 1;
@@ -46,7 +45,7 @@ class Generator {
     }
     if (in_graph_) EndGraph();
     Finish();
-    program_.arena_bytes = *std::max_element(arena_bytes_.begin(), arena_bytes_.end());
+    program_.arena_bytes = arenas_.bytes();
     return std::move(program_);
   }
 
@@ -91,48 +90,11 @@ class Generator {
     return static_cast<int>(program_.arrays.size()) - 1;
   }
 
-  Place NewPlace(int rank, DType dtype, const Shape& shape, bool dense, bool any_byte) {
-    const int64_t element = SizeOf(dtype);
-    int64_t& end = arena_bytes_[At(rank)];
-    Place place{.arena = rank, .shape = shape};
-    place.offset = (end + kGuardBytes + element - 1) / element * element;
-    if (any_byte && options_.reduces_at_any_byte && random_.OneIn(4))
-      place.offset += random_.Below(16);
-    const int64_t gap = dense || random_.OneIn(2) ? 0 : 1 + random_.Below(3);
-    place.pitch = (shape.columns() + gap) * element;
-    end = place.offset + shape.Product(0, shape.rank() - 1) * place.pitch;
-    return place;
-  }
-
   int NewArray(int g, DType dtype, const std::vector<Shape>& shapes, bool dense) {
-    Array made{.group = g, .dtype = dtype};
-    for (size_t m = 0; m < shapes.size(); ++m) {
-      made.places.push_back(NewPlace(group(g)[m], dtype, shapes[m], dense, true));
-    }
-    return Add(std::move(made), false);
+    return Add(arenas_.NewArray(g, group(g), dtype, shapes, dense), false);
   }
-
   int NewShared(int g, DType dtype, const Shape& shape, bool dense) {
-    Array made{.group = g, .dtype = dtype, .shared = true};
-    const Place place = NewPlace(random_.Pick(group(g)), dtype, shape, dense, true);
-    made.places.assign(At(size(g)), place);
-    return Add(std::move(made), size(g) > 1);
-  }
-
-  int64_t NewExtent(int dims) {
-    if (!options_.is_long && dims <= 2 && random_.OneIn(8)) return random_.Below(3000);
-    return random_.Below(6);
-  }
-
-  Shape NewShape(int dims) {
-    std::vector<int64_t> sizes;
-    for (int i = 0; i < dims; ++i)
-      sizes.push_back(random_.OneIn(options_.is_long ? 100 : 20) ? 0 : 1 + random_.Below(6));
-    if (dims == 1 && random_.OneIn(3)) sizes[0] = random_.Below(70);
-    if (dims == 1 && !options_.is_long && random_.OneIn(6)) {
-      sizes[0] = random_.Below(random_.OneIn(4) ? 100'000 : 5'000);
-    }
-    return Shape(sizes);
+    return Add(arenas_.NewShared(g, group(g), dtype, shape, dense), size(g) > 1);
   }
 
   // --- steps -----------------------------------------------------------------------------------
@@ -270,7 +232,7 @@ class Generator {
     if (!found.empty() && !random_.OneIn(3)) {
       call.input = random_.Pick(found);
     } else {
-      const Shape shape = NewShape(random_.Below(4));
+      const Shape shape = arenas_.NewShape(random_.Below(4));
       call.input =
           NewArray(g, random_.Pick(ReducibleTypes()), std::vector<Shape>(At(size(g)), shape), true);
     }
@@ -309,7 +271,7 @@ class Generator {
   Call NewGather(int g) {
     Call call{.kind = random_.OneIn(2) ? OpKind::kGather : OpKind::kAllGather};
     const int dims = 1 + random_.Below(4);
-    const Shape base = NewShape(dims);
+    const Shape base = arenas_.NewShape(dims);
     const int dim = random_.Below(dims);
     call.dim = random_.OneIn(2) ? dim : dim - dims;
     call.root = random_.Below(size(g));
@@ -317,9 +279,9 @@ class Generator {
     std::vector<Shape> shapes;
     int64_t joined = 0;
     const bool even = random_.OneIn(3);
-    int64_t extent = NewExtent(dims);
+    int64_t extent = arenas_.NewExtent(dims);
     for (int m = 0; m < size(g); ++m) {
-      if (m > 0 && !even) extent = NewExtent(dims);
+      if (m > 0 && !even) extent = arenas_.NewExtent(dims);
       shapes.push_back(base.With(dim, extent));
       joined += extent;
     }
@@ -328,12 +290,10 @@ class Generator {
     if (call.shared_output) {
       call.output = NewShared(g, dtype, full, false);
     } else {
-      Array made{.group = g, .dtype = dtype, .places = std::vector<Place>(At(size(g)))};
-      for (int m = 0; m < size(g); ++m) {
-        if (call.kind == OpKind::kGather && m != call.root) continue;
-        made.places[At(m)] = NewPlace(group(g)[At(m)], dtype, full, false, true);
-      }
-      call.output = Add(std::move(made), false);
+      std::vector<bool> wanted(At(size(g)), call.kind == OpKind::kAllGather);
+      wanted[At(call.root)] = true;
+      const std::vector<Shape> same(At(size(g)), full);
+      call.output = Add(arenas_.NewArray(g, group(g), dtype, same, false, wanted), false);
     }
     const bool has_slots = dim == dims - 1 || full.Product(0, dim) <= 1;
     if (!options_.wrong && has_slots && random_.OneIn(3)) {
@@ -349,31 +309,12 @@ class Generator {
     return call;
   }
 
-  // Each shard in its place of the result; for a gather to one rank some of them apart.
+  // Open where a shard lies in another rank's memory.
   int NewSlots(const Call& call, int dim, const std::vector<Shape>& shapes) {
-    const Array output = array(call.output);
-    const bool to_one = call.kind == OpKind::kGather;
-    Array made{.group = output.group, .dtype = output.dtype, .alias = call.output};
-    bool open = output.shared;
-    int64_t offset = 0;
-    for (size_t m = 0; m < shapes.size(); ++m) {
-      const Place& home = output.places[to_one ? At(call.root) : m];
-      const bool own = home.arena == group(output.group)[m];
-      if (to_one && !own && random_.OneIn(2)) {
-        made.places.push_back(
-            NewPlace(group(output.group)[m], output.dtype, shapes[m], false, true));
-      } else {
-        const int last = shapes[m].rank() - 1;
-        const int64_t unit =
-            dim == last ? SizeOf(output.dtype) : shapes[m].Product(dim + 1, last) * home.pitch;
-        made.places.push_back({.arena = home.arena,
-                               .offset = home.offset + offset * unit,
-                               .pitch = home.pitch,
-                               .shape = shapes[m]});
-        open = open || !own;
-      }
-      offset += shapes[m].dim(dim);
-    }
+    const std::vector<int>& ranks = group(array(call.output).group);
+    Array made = arenas_.NewSlots(array(call.output), call.output, ranks, call, dim, shapes);
+    bool open = array(call.output).shared;
+    for (size_t m = 0; m < ranks.size(); ++m) open = open || made.places[m].arena != ranks[m];
     if (open) state(call.output).open = true;
     return Add(std::move(made), open);
   }
@@ -519,9 +460,9 @@ class Generator {
 
   const ProgramOptions& options_;
   Random random_;
+  Arenas arenas_;
   Program program_;
   std::vector<State> states_;
-  std::vector<int64_t> arena_bytes_;
   std::vector<int> taken_;  // by calls of the batch that is being drawn
   bool in_graph_ = false;
   int graph_group_ = 0;
