@@ -420,7 +420,6 @@ void WorldState::SpreadOut() const {
 }
 
 absl::Duration WorldState::OnStall(Stream& stream, absl::Duration waited) {
-  SpreadOut();
   CheckHealth();
   absl::Duration sleep = CheckStanding(stream, waited);
   const absl::Duration now = backend_->clock().Now();
@@ -437,6 +436,7 @@ absl::Duration WorldState::OnStall(Stream& stream, absl::Duration waited) {
     }
   }
   for (const std::string& warning : warnings) Log(warning);
+  if (sleep > absl::ZeroDuration()) SpreadOut();
   return std::max(sleep, absl::ZeroDuration());
 }
 

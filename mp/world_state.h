@@ -88,8 +88,9 @@ class WorldState final : public StallWatch {
   absl::Status SynchronizeRank(int id, absl::Duration timeout);
   void ReapGroups();                                          // needs mutex_
   void KeepLog(const std::shared_ptr<const RegionLog>& log);  // of a new Group
-  // Where what moves the ranks' data is broken: fails all Groups, then aborts what is under way.
+  // Moves the calling thread, if it drives a rank and stands on the core of another rank's.
   void SpreadOut() const;
+  // Where what moves the ranks' data is broken: fails all Groups, then aborts what is under way.
   void CheckHealth();
   // The same where `stream`, if it is one of a rank, has stood still for too long; otherwise how
   // long until that is so.
