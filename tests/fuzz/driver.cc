@@ -265,6 +265,10 @@ void Discount(void* memory) {
 }  // namespace mp::fuzz
 
 void* operator new(size_t size) { return mp::fuzz::Count(std::malloc(size)); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  void* memory = std::malloc(size);
+  return memory == nullptr ? nullptr : mp::fuzz::Count(memory);
+}
 void* operator new(size_t size, std::align_val_t alignment) {
   void* memory = nullptr;
   if (posix_memalign(&memory, static_cast<size_t>(alignment), size) != 0) memory = nullptr;
@@ -272,6 +276,7 @@ void* operator new(size_t size, std::align_val_t alignment) {
 }
 void operator delete(void* memory) noexcept { mp::fuzz::Discount(memory); }
 void operator delete(void* memory, size_t) noexcept { mp::fuzz::Discount(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { mp::fuzz::Discount(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { mp::fuzz::Discount(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept {
   mp::fuzz::Discount(memory);
