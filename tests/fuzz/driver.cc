@@ -7,6 +7,7 @@
 //
 // MP_FUZZ_FILE=path reads that one file and prints what the reader says.
 
+#include <gtest/gtest.h>
 #include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
@@ -282,8 +283,11 @@ void operator delete(void* memory, size_t, std::align_val_t) noexcept {
   mp::fuzz::Discount(memory);
 }
 
-int main() {
+TEST(Reader, TakesChangedInputsWithinBounds) { EXPECT_EQ(mp::fuzz::Run(), 0); }
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
   mp::fuzz::CatchSignals();
   const char* path = std::getenv("MP_FUZZ_FILE");
-  return path != nullptr ? mp::fuzz::ReadFile(path) : mp::fuzz::Run();
+  return path != nullptr ? mp::fuzz::ReadFile(path) : RUN_ALL_TESTS();
 }
