@@ -421,10 +421,13 @@ void Group::IssueNow(Operation& operation) {
   const absl::Status status = communicator_->Issue(operation);
   if (status.ok()) log_->Issued(sequence, sync::Cycles());
   if (!status.ok()) {
+    const absl::Status health = communicator_->Health();
     sync::MutexLock lock(order_.mutex);
     const ErrorKind kind =
         KindOf(status) == ErrorKind::kNone ? ErrorKind::kDeviceError : KindOf(status);
     FailLocked(sequence, kind, absl::StrCat(Head(sequence), ": ", status.message()));
+    // Under the same lock: a rank that its call has told of it is not told again later.
+    if (!health.ok()) Break(Failure{KindOf(health), std::string(health.message())});
   }
   // The Worlds see to what else that has broken.
   if (!status.ok()) options_.watch->OnStall(*member(0).stream, absl::ZeroDuration());

@@ -108,8 +108,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   // `peer` will post nothing more for now, because of `cause` ("its function returned OK").
   void MemberLeft(int peer, absl::string_view cause);
   void MemberCameBack() { --left_; }
-  // Fails the Group because the World's Run has failed.
-  void FailWithRun();
+  void FailWithRun();  // the World's Run has failed
   // Whether an operation has no ticket yet.
   bool waiting() const;
   // Fails the Group where an operation has been missing ranks for too long; else returns how long
@@ -119,8 +118,8 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   // The ranks that have not posted this operation; "Region "tensor", operation 7".
   std::vector<int> MissingRanks(uint64_t sequence) const;
   std::string Head(uint64_t sequence) const;
-  // What the Group has issued is about to be aborted: fails all of its operations, those that have
-  // ended too, since nobody can tell any more which those are.
+  // What the Group has issued is about to be aborted: fails all of its operations, once, those that
+  // have ended too, since nobody can tell any more which those are.
   void Break(const Failure& cause);
 
  private:
@@ -184,6 +183,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   int left_ = 0;                // members that have left
   Failure failure_;
   uint64_t failed_from_ = 0;
+  bool broken_ = false;
   std::vector<std::unique_ptr<Operation>> operations_;  // all of them
   std::vector<Operation*> free_;
   std::vector<std::unique_ptr<RecordedGraph>> graphs_;

@@ -39,7 +39,7 @@ void Group::FailLocked(uint64_t from, ErrorKind kind, std::string message) {
 }
 
 void Group::Break(const Failure& cause) {
-  if (communicator_ == nullptr) return;
+  if (communicator_ == nullptr || std::exchange(broken_, true)) return;
   FailLocked(0, cause.kind, absl::StrCat("Region \"", name(), "\": ", cause.message));
   failed_from_ = 0;
   log_->Failed(0, failure_, order_.last_post);

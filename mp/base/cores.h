@@ -19,8 +19,8 @@ std::optional<uint32_t> QuieterCore(uint32_t mine, absl::Span<const uint32_t> ot
 // The cores that the calling thread may run on, in order.  Empty where the system does not tell.
 std::vector<uint32_t> AllowedCores();
 
-// Moves the calling thread to one of these.  It stays as free to go elsewhere as it was.  Takes
-// tens of microseconds.
+// Moves the calling thread to one of these.  It stays as free to go elsewhere as it was; what
+// another thread sets as its affinity meanwhile is lost.  Takes tens of microseconds.
 void MoveToCore(uint32_t core);
 
 }  // namespace mp

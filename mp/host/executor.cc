@@ -8,9 +8,10 @@
 namespace mp::host {
 namespace {
 
-// A pause takes 20 to 60 ns and a yield about 0.5 us, so this is 40 to 120 us of either.
-constexpr int kSpins = sync::Looks(2000);
-constexpr int kCrowdedSpins = sync::Looks(120);
+// A pause takes 20 to 60 ns and a yield about 0.5 us, so this is 30 to 100 us of either: longer
+// than a thread takes to move to another core, and no more than idle threads may use.
+constexpr int kSpins = sync::Looks(1600);
+constexpr int kCrowdedSpins = sync::Looks(100);
 
 }  // namespace
 

@@ -115,7 +115,7 @@ class AwakeWait {
   Executor& executor_;
 };
 
-// How a thread waits that may help: spins for about 50 us, less where others want the core.
+// How a thread waits that may help: spins for at most 100 us, less where others want the core.
 class Patience {
  public:
   // Called between two looks; false when it is time to sleep.

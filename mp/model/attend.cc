@@ -5,7 +5,8 @@
 #include <cstring>
 #include <limits>
 
-// Arrays of vectors need a size that is known.
+// Arrays of vectors need a size that is known: where these are the best there is, a target below
+// them runs.
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #endif
