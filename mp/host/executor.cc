@@ -140,11 +140,11 @@ bool Executor::HelpOnce() {
     job = jobs_[choice - ready_.size()];
     piece = ClaimPiece(*job);
   }
-  const bool nothing_else = jobs_.size() == (job != nullptr && job->unclaimed_ > 0 ? 1 : 0);
-  const bool alone = job != nullptr && ready_.empty() && nothing_else;
+  const size_t of_job = job != nullptr && job->unclaimed_ > 0 ? 1 : 0;
+  const bool only_its_job_is_left = job != nullptr && ready_.size() + jobs_.size() == of_job;
   mutex_.Unlock();
 
-  LeaveWaitFor(alone);
+  LeaveWait(only_its_job_is_left);
   if (runnable != nullptr) {
     runnable->Run();
   } else {
@@ -156,14 +156,6 @@ bool Executor::HelpOnce() {
   }
   EnterWait();
   return true;
-}
-
-// The calling thread takes work, `all_there_is` or one of several things.  Where each core has a
-// thread that drives a stream, a pool thread would stand in the way of one of those.
-void Executor::LeaveWaitFor(bool all_there_is) {
-  awake_.fetch_sub(1, sync::kSeqCst);
-  if (all_there_is && drivers_.load(sync::kRelaxed) >= lanes_) return;
-  if (size_.load(sync::kSeqCst) != 0) WakeOne();
 }
 
 void Executor::ThreadMain() {

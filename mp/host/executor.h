@@ -70,8 +70,11 @@ class Executor {
   // A thread that waits says so while it is awake and looks for work.  What was submitted in
   // trust of a thread that then leaves is passed on to another one.
   void EnterWait() { awake_.fetch_add(1, sync::kSeqCst); }
-  void LeaveWait() {
+  // But for the other pieces of a job of which it takes one, with a driver for each core: a pool
+  // thread would stand in the way of one of those.
+  void LeaveWait(bool only_its_job_is_left = false) {
     awake_.fetch_sub(1, sync::kSeqCst);
+    if (only_its_job_is_left && drivers_.load(sync::kRelaxed) >= lanes_) return;
     if (size_.load(sync::kSeqCst) != 0) WakeOne();
   }
   // Threads that drive a stream have come or gone.  They will help when they wait.
@@ -83,7 +86,6 @@ class Executor {
  private:
   explicit Executor(const Options& options);
   void ThreadMain();
-  void LeaveWaitFor(bool all_there_is);
   // These need mutex_.
   void Offer(Job& job, int64_t pieces);
   int64_t ClaimPiece(Job& job);

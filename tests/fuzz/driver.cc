@@ -41,7 +41,8 @@ constexpr size_t kLargestInput = 1 << 20;  // bytes
 // What may be allocated at a time: a JSON value of two bytes takes up to two hundred.
 constexpr size_t kBase = 1 << 20, kPerByte = 300;
 
-// The memory that `new` has given out.
+// The memory that `new` has given out; not by tests/support/allocations.h, which takes malloc's
+// place, and sanitizers need that for themselves.
 size_t live = 0, most_live = 0;
 std::string present;  // the input under way
 
