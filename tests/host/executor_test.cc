@@ -297,6 +297,41 @@ TEST(Executor, OneOfThoseWhoShareAJobEndsIt) {
   }
 }
 
+// The sharer's own piece ends while the other one is still under way.
+TEST(Executor, WhoSharesDoesNotEndAJobOfWhichAnotherStillHasAPiece) {
+  const auto executor = NewExecutor(Execution::kInline, 2);
+  class TwoAtOnce : public Pieces {
+   public:
+    TwoAtOnce() : Pieces(2), sharer_(sync::ThisThread()) {}
+    void RunPiece(int64_t piece) override {
+      Pieces::RunPiece(piece);
+      if (sync::ThisThread() == sharer_) {
+        while (!helped.load()) sync::Yield();
+      } else {
+        helped = true;
+        while (!returned.load()) sync::Yield();
+      }
+    }
+    void Finish() override {
+      EXPECT_NE(sync::ThisThread(), sharer_);
+      Pieces::Finish();
+    }
+    sync::Atomic<bool> helped{false}, returned{false};
+
+   private:
+    const uint64_t sharer_;
+  };
+  TwoAtOnce job;
+  sync::Thread helper = sync::Thread::Start("helper", [&] {
+                          AwakeWait awake(*executor);
+                          while (!executor->HelpOnce()) sync::Yield();
+                        }).value();
+  EXPECT_FALSE(executor->ShareAndHelp(job, 2));
+  job.returned = true;
+  helper.Join();
+  EXPECT_EQ(job.finishes, 1);
+}
+
 // --- who is woken --------------------------------------------------------------------------------
 
 // Whether what `act` does wakes a thread that sleeps for work.
