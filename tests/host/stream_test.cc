@@ -102,6 +102,46 @@ TEST(HostStream, WorkOfTheDriverRunsAtOnceWhileItIsIdle) {
   EXPECT_THAT(ran, ElementsAre(0, 1, 2, 3, 4));
 }
 
+// The Executor knows of drivers from the streams: it wakes nobody for the rest of a job while
+// there is one for each core.
+TEST(HostStream, ItsDriverCountsWhileItHasOne) {
+  Host host(Execution::kInline);
+  Executor& executor = *host.executor;
+  class Pieces : public Job {
+   public:
+    void RunPiece(int64_t) override {}
+    void Finish() override {}
+  };
+  const auto wakes = [&] {
+    Pieces pieces;
+    executor.Share(pieces, 2);
+    AwakeWait awake(executor);
+    sync::FakeClock clock;
+    const uint32_t seen = executor.signal().Prepare();
+    EXPECT_TRUE(executor.HelpOnce());
+    const bool woken = executor.signal().Sleep(clock, seen, absl::Seconds(1));
+    EXPECT_TRUE(executor.HelpOnce());
+    return woken;
+  };
+  ASSERT_EQ(executor.lanes(), 3);
+  const auto first = host.NewStream(), second = host.NewStream();
+  auto other = host.NewStream();
+  EXPECT_TRUE(wakes());
+  first->set_driver(6);
+  second->set_driver(7);
+  EXPECT_TRUE(wakes()) << "two drivers for three cores";
+  other->set_driver(8);
+  EXPECT_FALSE(wakes());
+  other->set_driver(9);
+  EXPECT_FALSE(wakes()) << "another one in its place";
+  other->set_driver(0);
+  EXPECT_TRUE(wakes());
+  other->set_driver(8);
+  EXPECT_FALSE(wakes());
+  other = nullptr;
+  EXPECT_TRUE(wakes()) << "its stream is gone";
+}
+
 TEST(HostStream, ASeededRunWaitsEvenForTheDriver) {
   Host host(Execution::kSeeded);
   const auto stream = host.NewStream();
