@@ -15,14 +15,13 @@
 #include "tests/support/status_matchers.h"
 
 namespace {
-// Of the rank that waits; -1: nobody counts.
-mp::sync::Atomic<int> bound_to_one{-1};
+thread_local int bound_to_one = 0;  // how often the calling thread was
 }  // namespace
 
 extern "C" int sched_setaffinity(pid_t thread, size_t size, const cpu_set_t* set) noexcept {
   static const auto real =
       reinterpret_cast<decltype(&sched_setaffinity)>(dlsym(RTLD_NEXT, "sched_setaffinity"));
-  if (bound_to_one.load() >= 0 && CPU_COUNT(set) == 1) bound_to_one.fetch_add(1);
+  bound_to_one += CPU_COUNT(set) == 1;
   return real(thread, size, set);
 }
 
@@ -51,10 +50,10 @@ int Moves(uint32_t other) {
       MP_RETURN_IF_ERROR(reduce());
       if (rank.id() == 0) {
         MoveToCore(first);
-        bound_to_one = 0;
+        const int before = bound_to_one;
         begun = i + 1;
         MP_RETURN_IF_ERROR(reduce());
-        moves += bound_to_one.exchange(-1);
+        moves += bound_to_one - before;
       } else {
         sync::Atomic<uint32_t> word{0};
         while (begun.load() <= i) sync::Clock::Steady().Wait(word, 0, absl::Microseconds(100));
