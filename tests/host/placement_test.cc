@@ -15,13 +15,14 @@
 #include "tests/support/status_matchers.h"
 
 namespace {
-thread_local int bound_to_one = 0;  // how often the calling thread was
+mp::sync::Atomic<uint64_t> counted{0};  // the thread that waits
+mp::sync::Atomic<int> bound_to_one{0};  // how often it was
 }  // namespace
 
 extern "C" int sched_setaffinity(pid_t thread, size_t size, const cpu_set_t* set) noexcept {
   static const auto real =
       reinterpret_cast<decltype(&sched_setaffinity)>(dlsym(RTLD_NEXT, "sched_setaffinity"));
-  bound_to_one += CPU_COUNT(set) == 1;
+  if (CPU_COUNT(set) == 1 && mp::sync::ThisThread() == counted.load()) bound_to_one.fetch_add(1);
   return real(thread, size, set);
 }
 
@@ -50,10 +51,11 @@ int Moves(uint32_t other) {
       MP_RETURN_IF_ERROR(reduce());
       if (rank.id() == 0) {
         MoveToCore(first);
-        const int before = bound_to_one;
+        counted = sync::ThisThread();
+        const int before = bound_to_one.load();
         begun = i + 1;
         MP_RETURN_IF_ERROR(reduce());
-        moves += bound_to_one - before;
+        moves += bound_to_one.load() - before;
       } else {
         sync::Atomic<uint32_t> word{0};
         while (begun.load() <= i) sync::Clock::Steady().Wait(word, 0, absl::Microseconds(100));
