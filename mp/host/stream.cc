@@ -79,6 +79,7 @@ HostStream::~HostStream() {
 
 bool HostStream::Push(Work work) {
   sync::MutexLock lock(mutex_);
+  queued_waits_ += work.kind == Work::Kind::kWait ? 1 : 0;
   queue_.Push(std::move(work));
   return Pending(state_.fetch_add(kOneSubmitted, sync::kAcqRel)) == 0;
 }
@@ -195,11 +196,11 @@ void HostStream::RunKernel(const Kernel& kernel) {
 }
 
 bool HostStream::Finish(Strands* strands) {
-  const bool more = Pending(state_.fetch_sub(1, sync::kSeqCst)) > 1;
-  signal().Raise();
-  if (waiter_count_.load(sync::kSeqCst) != 0) ResumeWaiters(strands);
+  const uint64_t state = state_.fetch_sub(1, sync::kSeqCst) - 1;
+  const uint64_t next = next_awaited_.load(sync::kSeqCst);
+  if (next != kNoPosition && Passed(state, next)) ResumeWaiters(strands);
   finished_.fetch_add(1, sync::kRelease);
-  return more;
+  return Pending(state) > 0;
 }
 
 void HostStream::Resume(Strands& strands) {
@@ -236,6 +237,7 @@ void HostStream::RunOwned(Strands& strands, bool may_compute) {
       sync::MutexLock lock(mutex_);
       if (queue_.front().kind == Work::Kind::kCompute && !may_compute) break;
       work = queue_.Pop();
+      queued_waits_ -= work.kind == Work::Kind::kWait ? 1 : 0;
     }
     // The strands that a meeting has let go of together compute side by side.
     while (work.kind == Work::Kind::kCompute && executor_.has_threads()) {
@@ -257,7 +259,7 @@ bool HostStream::RunOne(Work work, Strands& strands) {
       return true;
     case Work::Kind::kWait:
       SetAwaited(work.event);
-      if (static_cast<HostStream*>(work.event.stream)->AddWaiter(work.event.position, *this)) {
+      if (static_cast<HostStream*>(work.event.stream)->AddWaiter(work.event.position, this)) {
         return false;
       }
       SetAwaited(Event());
@@ -282,38 +284,66 @@ void HostStream::DoAppendAwaited(uint64_t position, std::vector<Event>& events) 
   sync::MutexLock lock(mutex_);
   const uint64_t first = Submitted(state_.load(sync::kAcquire)) - queue_.size();
   const auto append = [&](const Event& event, uint64_t at) {
-    const bool before = static_cast<int64_t>((position - at) << kPendingBits) >= 0;
-    if (before && !event.Done()) events.push_back(event);
+    if (Ahead(position, at) >= 0 && !event.Done()) events.push_back(event);
   };
   append(awaited_, first);
-  for (size_t i = 0; i < queue_.size(); ++i) {
-    if (queue_[i].kind == Work::Kind::kWait) append(queue_[i].event, first + 1 + i);
+  size_t waits = queued_waits_;
+  for (size_t i = 0; waits > 0; ++i) {
+    if (queue_[i].kind != Work::Kind::kWait) continue;
+    append(queue_[i].event, first + 1 + i);
+    --waits;
   }
 }
 
-bool HostStream::AddWaiter(uint64_t position, HostStream& stream) {
+bool HostStream::AddWaiter(uint64_t position, HostStream* stream) {
   sync::MutexLock lock(mutex_);
-  waiter_count_.fetch_add(1, sync::kSeqCst);
-  if (DoQuery(position)) {
-    waiter_count_.fetch_sub(1, sync::kRelaxed);
-    return false;
+  waiters_.push_back(Waiter{position, stream});
+  SetNextAwaited();
+  if (!DoQuery(position)) return true;
+  waiters_.pop_back();
+  SetNextAwaited();
+  return false;
+}
+
+void HostStream::RemoveSleeper(uint64_t position) {
+  sync::MutexLock lock(mutex_);
+  const auto is_it = [position](const Waiter& waiter) {
+    return waiter.stream == nullptr && waiter.position == position;
+  };
+  const auto sleeper = std::find_if(waiters_.begin(), waiters_.end(), is_it);
+  if (sleeper == waiters_.end()) return;
+  waiters_.erase(sleeper);
+  SetNextAwaited();
+}
+
+void HostStream::SetNextAwaited() {
+  uint64_t next = kNoPosition;
+  for (const Waiter& waiter : waiters_) {
+    if (next == kNoPosition || Ahead(next, waiter.position) > 0) next = waiter.position;
   }
-  waiters_.push_back(Waiter{position, &stream});
-  return true;
+  next_awaited_.store(next, sync::kSeqCst);
 }
 
 void HostStream::ResumeWaiters(Strands* strands) {
-  std::vector<HostStream*> ready;
+  Strands ready;
+  bool wakes = false;
   {
     sync::MutexLock lock(mutex_);
-    const auto passed =
-        std::stable_partition(waiters_.begin(), waiters_.end(),
-                              [this](const Waiter& waiter) { return !DoQuery(waiter.position); });
-    for (auto it = passed; it != waiters_.end(); ++it) ready.push_back(it->stream);
-    waiters_.erase(passed, waiters_.end());
-    waiter_count_.fetch_sub(static_cast<int>(ready.size()), sync::kRelaxed);
+    const uint64_t state = state_.load(sync::kSeqCst);
+    const auto resumes = [&](const Waiter& waiter) {
+      if (!Passed(state, waiter.position)) return false;
+      if (waiter.stream != nullptr) {
+        ready.Push(*waiter.stream);
+      } else {
+        wakes = true;
+      }
+      return true;
+    };
+    waiters_.erase(std::remove_if(waiters_.begin(), waiters_.end(), resumes), waiters_.end());
+    SetNextAwaited();
   }
-  for (HostStream* stream : ready) {
+  if (wakes) signal().Raise();
+  while (HostStream* stream = ready.Pop()) {
     stream->ends_its_wait_ = true;
     if (strands != nullptr) {
       strands->Push(*stream);
@@ -326,10 +356,7 @@ void HostStream::ResumeWaiters(Strands* strands) {
 // --- waiting ---------------------------------------------------------------------------------
 
 bool HostStream::DoQuery(uint64_t position) const {
-  const uint64_t state = state_.load(sync::kSeqCst);
-  // Both counts wrap at 44 bits: the difference tells which is ahead.
-  const uint64_t done = (Submitted(state) - Pending(state)) << kPendingBits;
-  return static_cast<int64_t>(done - (position << kPendingBits)) >= 0;
+  return Passed(state_.load(sync::kSeqCst), position);
 }
 
 // A thread that waits for a limited time leaves the work to the pool, where there is one: a
@@ -364,8 +391,14 @@ absl::StatusOr<bool> HostStream::DoBlock(uint64_t position, absl::Duration timeo
       signal().Cancel();
       continue;
     }
-    signal().Sleep(clock_, seen, sleep);
+    SleepUntil(position, seen, sleep);
   }
+}
+
+void HostStream::SleepUntil(uint64_t position, uint32_t seen, absl::Duration timeout) {
+  if (!AddWaiter(position, nullptr)) return signal().Cancel();
+  signal().Sleep(clock_, seen, timeout);
+  RemoveSleeper(position);
 }
 
 bool HostStream::HelpOnce() {

@@ -88,15 +88,23 @@ class HostStream : public Stream, private Runnable {
   };
   struct Waiter {
     uint64_t position;
-    HostStream* stream;
+    HostStream* stream;  // null for a thread that sleeps
   };
 
   static constexpr uint64_t kPendingBits = 20;
   static constexpr uint64_t kPendingMask = (uint64_t{1} << kPendingBits) - 1;
   static constexpr uint64_t kOneSubmitted = (uint64_t{1} << kPendingBits) + 1;
   static constexpr uint64_t kMostPending = kPendingMask / 2;
+  static constexpr uint64_t kNoPosition = ~uint64_t{0};
   static uint64_t Pending(uint64_t state) { return state & kPendingMask; }
   static uint64_t Submitted(uint64_t state) { return state >> kPendingBits; }
+  static bool Passed(uint64_t state, uint64_t position) {
+    return Ahead(Submitted(state) - Pending(state), position) >= 0;
+  }
+  // How far `position` is ahead of `other`: they count modulo 2^44.
+  static int64_t Ahead(uint64_t position, uint64_t other) {
+    return static_cast<int64_t>((position - other) << kPendingBits);
+  }
 
   absl::Status DoLaunch(Kernel kernel) override;
   absl::Status DoCopy(const TensorView& source, const TensorView& target) override;
@@ -121,12 +129,17 @@ class HostStream : public Stream, private Runnable {
   absl::Status DoCheckRoom() const override;
   void DoDriven(bool driven) override { executor_.AddDriver(driven ? 1 : -1); }
   void DoAppendAwaited(uint64_t position, std::vector<Event>& events) override;
-  // Registers `stream` to be resumed at `position`; false where that is passed already.
-  bool AddWaiter(uint64_t position, HostStream& stream);
+  // Registers `stream` to be resumed at `position`, or a sleeper to be woken there; false where
+  // that is passed already.
+  bool AddWaiter(uint64_t position, HostStream* stream);
+  void RemoveSleeper(uint64_t position);
+  void SetNextAwaited();  // needs mutex_
   void SetAwaited(const Event& event);
   void ResumeWaiters(Strands* strands);
   bool HelpOnce();
   bool SpinUntil(uint64_t position, bool helps);
+  // Once, for at most `timeout`: what wakes it may be another's.
+  void SleepUntil(uint64_t position, uint32_t seen, absl::Duration timeout);
   sync::Signal& signal() { return executor_.has_threads() ? signal_ : executor_.signal(); }
 
   Executor& executor_;
@@ -136,11 +149,12 @@ class HostStream : public Stream, private Runnable {
   HostStream* next_ = nullptr;  // in Strands; the owner's
   bool ends_its_wait_ = false;  // the owner's: what it waited for has come
   alignas(sync::kApartBytes) sync::Atomic<uint64_t> state_{0};
-  sync::Atomic<int> waiter_count_{0};
+  sync::Atomic<uint64_t> next_awaited_{kNoPosition};  // the first of waiters_
   sync::Signal signal_;
   sync::Atomic<uint64_t> finished_{0};  // calls of Finish that look at the stream no more
   alignas(sync::kApartBytes) sync::Mutex mutex_;
   RingQueue<Work> queue_;        // guarded by mutex_
+  size_t queued_waits_ = 0;      // of the kind kWait in queue_; guarded by mutex_
   std::vector<Waiter> waiters_;  // guarded by mutex_
   Event awaited_;                // of the piece of work that is on; guarded by mutex_
 };

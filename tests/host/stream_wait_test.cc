@@ -4,7 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "mp/host/stream.h"
@@ -170,6 +175,95 @@ TEST(HostStream, TheWatchIsAskedBeforeEachSleep) {
     EXPECT_THAT(watch.looks, ElementsAre(absl::ZeroDuration(), absl::Seconds(2), absl::Seconds(4)));
   }
 }
+
+// --- sleepers ------------------------------------------------------------------------------------
+
+// A clock on which the sleeping thread itself takes step by step until one has woken it, or until
+// no step is left and the time is over.  `slept` has how many steps each sleep took.
+class Steps : public sync::Clock {
+ public:
+  absl::Duration Now() override { return now_; }
+  bool Wait(sync::Atomic<uint32_t>& word, uint32_t seen, absl::Duration timeout) override {
+    int count = 0;
+    for (; word.load(sync::kSeqCst) == seen && !steps.empty(); ++count) {
+      const std::function<void()> step = std::move(steps.front());
+      steps.pop_front();
+      step();
+    }
+    slept.push_back(count);
+    if (word.load(sync::kSeqCst) != seen) return true;
+    EXPECT_LT(timeout, absl::InfiniteDuration()) << "it sleeps for ever";
+    now_ += timeout;
+    return false;
+  }
+  std::deque<std::function<void()>> steps;
+  std::vector<int> slept;
+
+ private:
+  absl::Duration now_ = absl::ZeroDuration();
+};
+
+// A stream with three pieces of work, each of which ends when its gate opens.
+struct Gated {
+  explicit Gated(Execution execution) : host(execution, 1, &clock), stream(host.NewStream()) {
+    for (int i = 0; i < 3; ++i) {
+      gates.push_back(host.NewStream());
+      held.push_back(std::make_unique<Held>(*gates.back()));
+      EXPECT_OK(stream->Wait(gates.back()->Record()));
+      ends.push_back(stream->Record());
+    }
+  }
+  // The next step opens the next gate.
+  void Open(size_t gate) {
+    clock.steps.push_back([this, gate] { held[gate]->Release(); });
+  }
+
+  Steps clock;
+  Host host;
+  std::unique_ptr<HostStream> stream;
+  std::vector<std::unique_ptr<HostStream>> gates;
+  std::vector<std::unique_ptr<Held>> held;
+  std::vector<Event> ends;
+};
+
+constexpr Execution kAtOnce[] = {Execution::kInline, Execution::kPool};
+
+TEST(HostStream, WhatEndsBeforeIsNoReasonToWake) {
+  for (const Execution execution : kAtOnce) {
+    Gated gated(execution);
+    for (size_t i = 0; i < 3; ++i) gated.Open(i);
+    EXPECT_OK(gated.ends[2].Synchronize());
+    EXPECT_THAT(gated.clock.slept, ElementsAre(3));
+  }
+}
+
+TEST(HostStream, EachSleeperIsWokenAtItsOwnPosition) {
+  for (const Execution execution : kAtOnce) {
+    Gated gated(execution);
+    // Beside the sleep for the end there is one for the first piece, which ends before.
+    gated.clock.steps.push_back([&gated] {
+      EXPECT_OK(gated.ends[0].Synchronize());
+      EXPECT_FALSE(gated.ends[1].Done());
+    });
+    for (size_t i = 0; i < 3; ++i) gated.Open(i);
+    EXPECT_OK(gated.ends[2].Synchronize());
+    // The other's wake-up is seen by both, who share a signal.
+    EXPECT_THAT(gated.clock.slept, ElementsAre(1, 1, 2));
+  }
+}
+
+TEST(HostStream, ASleepThatTimedOutLeavesNothing) {
+  for (const Execution execution : kAtOnce) {
+    Gated gated(execution);
+    EXPECT_EQ(gated.ends[0].Synchronize(absl::Seconds(1)).code(),
+              absl::StatusCode::kDeadlineExceeded);
+    for (size_t i = 0; i < 3; ++i) gated.Open(i);
+    EXPECT_OK(gated.ends[2].Synchronize());
+    EXPECT_THAT(gated.clock.slept, ElementsAre(0, 3)) << "nobody waits for the first any more";
+  }
+}
+
+// --- room ----------------------------------------------------------------------------------------
 
 TEST(HostStream, RefusesMoreWorkThanItCanCount) {
   Host host(Execution::kInline);
