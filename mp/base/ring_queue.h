@@ -21,15 +21,22 @@ class RingQueue {
   const T& operator[](size_t i) const { return slots_[(head_ + i) & (slots_.size() - 1)]; }
   T& front() { return (*this)[0]; }
   const T& front() const { return (*this)[0]; }
+  T& back() { return (*this)[size_ - 1]; }
 
   void Push(T value) {
     if (size_ == slots_.size()) Grow();
     ++size_;
-    (*this)[size_ - 1] = std::move(value);
+    back() = std::move(value);
   }
   T Pop() {
     T value = std::exchange(front(), T());
     head_ = (head_ + 1) & (slots_.size() - 1);
+    --size_;
+    return value;
+  }
+  // The last one.
+  T PopBack() {
+    T value = std::exchange(back(), T());
     --size_;
     return value;
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "mp/base/status.h"
 #include "mp/base/sync.h"
@@ -312,6 +313,7 @@ absl::Status CudaCommunicator::EnqueueRest(const Operation& operation, const Way
 absl::Status CudaCommunicator::PlanRest(const Operation& operation) {
   direct_.Clear();
   relayed_.clear();
+  relayed_ends_.clear();
   for (int step = 0; step < operation.step_count(); ++step) {
     const Descriptor& what = operation.steps[static_cast<size_t>(step)];
     const absl::Span<const Part> parts = operation.step_parts(step);
@@ -323,7 +325,9 @@ absl::Status CudaCommunicator::PlanRest(const Operation& operation) {
         direct_.AddFold(what, parts, /*sliced=*/true);
         break;
       case StepRoute::kCopy:
-        for (const Push& push : PlanGather(what, parts)) direct_.AddPush(push);
+        planned_.clear();
+        PlanGather(what, parts, planned_);
+        for (const Push& push : planned_) direct_.AddPush(push);
         break;
       case StepRoute::kRelay:
         MP_RETURN_IF_ERROR(PlanRelay(what, parts));
@@ -338,30 +342,34 @@ absl::Status CudaCommunicator::PlanRest(const Operation& operation) {
 
 // NCCL takes memory of the ranks' own devices; the driver takes any to any.
 absl::Status CudaCommunicator::PlanRelay(const Descriptor& step, absl::Span<const Part> parts) {
-  std::vector<Push> relayed;
-  for (Push& push : PlanGather(step, parts)) {
+  planned_.clear();
+  PlanGather(step, parts, planned_);
+  for (Push& push : planned_) {
     MP_ASSIGN_OR_RETURN(const size_t from, OwnerOf(push.from.data));
     MP_ASSIGN_OR_RETURN(const size_t to, OwnerOf(push.to.data));
     if (step.shared_output) push.target = static_cast<int>(to);
     if (from == static_cast<size_t>(push.source) && to == static_cast<size_t>(push.target)) {
-      relayed.push_back(push);
+      relayed_.push_back(push);
     } else {
       direct_.AddPush(push);
     }
   }
-  if (!relayed.empty()) relayed_.push_back(std::move(relayed));
+  relayed_ends_.push_back(relayed_.size());
   return absl::OkStatus();
 }
 
 absl::Status CudaCommunicator::EnqueueRelays(const Operation& operation, const Way& way) {
   if (relayed_.empty()) return absl::OkStatus();
-  std::vector<cudaStream_t> streams;
+  absl::InlinedVector<cudaStream_t, 16> streams;
   for (size_t peer = 0; peer < size(); ++peer) {
     streams.push_back(StreamOf(operation, peer).handle());
   }
   absl::Status status;
-  for (const std::vector<Push>& pushes : relayed_) {
-    if (status.ok()) status = relay_->Enqueue(pushes, streams);
+  size_t begin = 0;
+  for (const size_t end : relayed_ends_) {
+    const auto pushes = absl::MakeConstSpan(relayed_).subspan(begin, end - begin);
+    if (status.ok() && !pushes.empty()) status = relay_->Enqueue(pushes, streams);
+    begin = end;
   }
   // Some ranks may have been launched and wait for ever for the others.
   if (!status.ok() && !way.captures) clique_->SetBroken(status);

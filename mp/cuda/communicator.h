@@ -126,9 +126,12 @@ class CudaCommunicator final : public Communicator {
   // Guarded by the clique's launch lock.
   std::vector<StepRoute> routes_;  // of the operation that is being enqueued, by step
   Direct direct_;
-  std::unique_ptr<Relay> relay_;            // null where no gather needs it
-  std::vector<std::vector<Push>> relayed_;  // of what is being enqueued, by step over it
-  const Clique::Comms* comms_ = nullptr;    // by peer
+  std::unique_ptr<Relay> relay_;  // null where no gather needs it
+  std::vector<Push> planned_;     // of the step that is being planned
+  // Of what is being enqueued, what the relay takes; and where that of each such step ends.
+  std::vector<Push> relayed_;
+  std::vector<size_t> relayed_ends_;
+  const Clique::Comms* comms_ = nullptr;  // by peer
   // By peer, for waits that are queued right behind the record: those keep what they wait for, so
   // the next record may follow at once.
   std::vector<cudaEvent_t> edges_;

@@ -39,10 +39,10 @@ Push PlanPush(const GatherLayout& layout, const Part& input, int64_t offset, con
 
 }  // namespace
 
-std::vector<Push> PlanGather(const Descriptor& descriptor, absl::Span<const Part> parts) {
+void PlanGather(const Descriptor& descriptor, absl::Span<const Part> parts,
+                std::vector<Push>& pushes) {
   const GatherLayout layout = LayoutOf(descriptor);
   const int n = static_cast<int>(parts.size());
-  std::vector<Push> pushes;
   int64_t offset = 0;
   for (int source = 0; source < n; ++source) {
     const Part& input = parts[Size(source)];
@@ -59,7 +59,6 @@ std::vector<Push> PlanGather(const Descriptor& descriptor, absl::Span<const Part
     }
     offset += input.input_extent;
   }
-  return pushes;
 }
 
 }  // namespace mp::cuda

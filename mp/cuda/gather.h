@@ -27,9 +27,10 @@ struct Push {
   size_t depth = 0;
 };
 
-// The copies of one Gather or AllGather.  Empty shards, and those that lie in their own slot of the
-// output, have none.  A shared output is written once.
-std::vector<Push> PlanGather(const Descriptor& descriptor, absl::Span<const Part> parts);
+// Appends the copies of one Gather or AllGather; those of one source in a row.  Empty shards, and
+// those that lie in their own slot of the output, have none.  A shared output is written once.
+void PlanGather(const Descriptor& descriptor, absl::Span<const Part> parts,
+                std::vector<Push>& pushes);
 
 }  // namespace mp::cuda
 

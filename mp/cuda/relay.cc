@@ -136,13 +136,7 @@ absl::Status Relay::Enqueue(absl::Span<const Push> pushes, absl::Span<const cuda
 
 absl::Status Relay::EnqueuePiece(absl::Span<const Push> pushes, size_t piece,
                                  absl::Span<const cudaStream_t> streams) {
-  struct Transfer {
-    const std::byte* from;
-    std::byte* to;
-    size_t bytes;
-    size_t source, target;
-  };
-  std::vector<Transfer> transfers;
+  transfers_.clear();
   int packed = -1;  // whose piece lies in its slot
   for (const Push& push : pushes) {
     const Cut cut(push, slot_);
@@ -166,12 +160,12 @@ absl::Status Relay::EnqueuePiece(absl::Span<const Push> pushes, size_t piece,
       unpacks_[target].push_back(Copy(part, slot, part.to));
       transfer.to = slot.data;
     }
-    transfers.push_back(transfer);
+    transfers_.push_back(transfer);
   }
   MP_RETURN_IF_ERROR(Launch(packs_, streams));
   MP_RETURN_IF_ERROR(MP_CUDA(ncclGroupStart()));
   absl::Status status;
-  for (const Transfer& it : transfers) {
+  for (const Transfer& it : transfers_) {
     if (status.ok()) {
       status = MP_CUDA(ncclSend(it.from, it.bytes, ncclUint8, static_cast<int>(it.target),
                                 comms_[it.source], streams[it.source]));

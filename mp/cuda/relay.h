@@ -48,6 +48,14 @@ class Relay {
         packs_(devices_.size()),
         unpacks_(devices_.size()) {}
 
+  // What NCCL moves of one piece.
+  struct Transfer {
+    const std::byte* from;
+    std::byte* to;
+    size_t bytes;
+    size_t source, target;
+  };
+
   absl::Status Open();
   absl::Status EnqueuePiece(absl::Span<const Push> pushes, size_t piece,
                             absl::Span<const cudaStream_t> streams);
@@ -63,8 +71,9 @@ class Relay {
   const std::vector<ncclComm_t> comms_;
   const size_t slot_;  // bytes
   std::vector<std::byte*> workspaces_;
-  // Of the piece that is being enqueued, by peer.
+  // Of the piece that is being enqueued; copies by peer.
   std::vector<std::vector<StridedCopy>> packs_, unpacks_;
+  std::vector<Transfer> transfers_;
 };
 
 }  // namespace mp::cuda

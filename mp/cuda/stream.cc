@@ -122,8 +122,8 @@ Stream::~Stream() {
     sync::MutexLock lock(tail_->mutex);
     tail_->handle = nullptr;
   }
-  for (const Mark& mark : marks_) {
-    if (mark.event != nullptr) cudaEventDestroy(mark.event);
+  for (size_t i = 0; i < marks_.size(); ++i) {
+    if (marks_[i].event != nullptr) cudaEventDestroy(marks_[i].event);
   }
   for (const cudaEvent_t event : free_) cudaEventDestroy(event);
   if (owner_ == Owner::kSelf) cudaStreamDestroy(handle_);
@@ -138,7 +138,7 @@ mp::Event Stream::DoRecord() {
     sync::MutexLock lock(mutex_);
     // Behind an open mark nothing can be queued yet: whoever asks waits for that one.
     if (marks_.empty() || marks_.back().state == Mark::kRecorded) {
-      marks_.emplace_back();
+      marks_.Push(Mark());
       status = RecordAt(marks_.back());
     }
     marks_.back().wanted = true;
@@ -150,7 +150,7 @@ mp::Event Stream::DoRecord() {
 
 uint64_t Stream::Open() {
   sync::MutexLock lock(mutex_);
-  marks_.emplace_back();
+  marks_.Push(Mark());
   return last();
 }
 
@@ -163,11 +163,12 @@ void Stream::Close(uint64_t position) {
     mark.state = Mark::kClosed;
     operations_until_ = position;
     if (position == last() && !mark.wanted && ++unmarked_ < kOperationsPerMark) {
-      marks_.pop_back();
+      marks_.PopBack();
       return;
     }
     unmarked_ = 0;
-    for (Mark& next : marks_) {
+    for (size_t i = 0; i < marks_.size(); ++i) {
+      Mark& next = marks_[i];
       if (next.state == Mark::kOpen) break;
       if (next.state == Mark::kClosed && status.ok()) status = RecordAt(next);
     }
@@ -213,8 +214,8 @@ absl::StatusOr<cudaEvent_t> Stream::FreeEvent() {
 void Stream::Retire(uint64_t position) {
   uint64_t passed = passed_.load(sync::kRelaxed);
   for (; passed < position; ++passed) {
-    if (marks_.front().event != nullptr) free_.push_back(marks_.front().event);
-    marks_.pop_front();
+    const Mark mark = marks_.Pop();
+    if (mark.event != nullptr) free_.push_back(mark.event);
   }
   passed_.store(passed, sync::kRelease);
 }

@@ -24,7 +24,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -32,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "mp/base/ring_queue.h"
 #include "mp/base/sync.h"
 #include "mp/kernel.h"
 #include "mp/stream.h"
@@ -116,7 +116,7 @@ class Stream final : public mp::Stream {
   sync::Atomic<uint64_t> passed_{0};  // written under mutex_
   uint64_t operations_until_ = 0;     // the mark behind the last operation
   int unmarked_ = 0;                  // operations since the last mark
-  std::deque<Mark> marks_;            // marks_[i] has position passed_ + 1 + i
+  RingQueue<Mark> marks_;             // marks_[i] has position passed_ + 1 + i
   std::vector<cudaEvent_t> free_;
 };
 

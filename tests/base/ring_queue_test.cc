@@ -17,12 +17,13 @@
 namespace mp {
 namespace {
 
-void ExpectSame(const RingQueue<int>& queue, const std::deque<int>& expected) {
+void ExpectSame(RingQueue<int>& queue, const std::deque<int>& expected) {
   ASSERT_EQ(queue.size(), expected.size());
   EXPECT_EQ(queue.empty(), expected.empty());
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(queue[i], expected[i]) << i;
   if (!expected.empty()) {
     EXPECT_EQ(queue.front(), expected.front());
+    EXPECT_EQ(queue.back(), expected.back());
   }
 }
 
@@ -102,6 +103,9 @@ TEST(RingQueue, IsADequeInEveryProgram) {
         const auto chosen = [divisor](int i) { return i % divisor == 0; };
         queue.RemoveIf(chosen);
         expected.erase(std::remove_if(expected.begin(), expected.end(), chosen), expected.end());
+      } else if (choice == 1 && !expected.empty()) {
+        ASSERT_EQ(queue.PopBack(), expected.back());
+        expected.pop_back();
       } else if (choice < 8 && !expected.empty()) {
         ASSERT_EQ(queue.Pop(), expected.front());
         expected.pop_front();
@@ -130,6 +134,9 @@ TEST(RingQueue, LetsGoOfWhatItNoLongerHolds) {
   EXPECT_EQ(token.use_count(), 11);
   queue.Pop();
   EXPECT_EQ(token.use_count(), 10);
+  queue.PopBack();
+  EXPECT_EQ(token.use_count(), 9);
+  queue.Push(token);
   int turn = 0;
   queue.RemoveIf([&turn](const std::shared_ptr<int>&) { return turn++ % 3 == 0; });
   EXPECT_EQ(queue.size(), 6u);

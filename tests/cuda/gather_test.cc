@@ -17,6 +17,12 @@ using ::testing::SizeIs;
 
 constexpr int32_t kPoison = -1;
 
+std::vector<Push> Planned(const Descriptor& what, const std::vector<Part>& parts) {
+  std::vector<Push> pushes;
+  PlanGather(what, parts, pushes);
+  return pushes;
+}
+
 void CarryOut(const std::vector<Push>& pushes) {
   for (const Push& push : pushes) {
     for (size_t block = 0; block < push.depth; ++block) {
@@ -83,7 +89,7 @@ TEST(PlanGather, JoinsEachDimension) {
     }
     parts[1].output = output.data.data();
     parts[1].output_pitch = output.pitch * 4;
-    CarryOut(PlanGather(Gather(dim, Shape(sizes)), parts));
+    CarryOut(Planned(Gather(dim, Shape(sizes)), parts));
     for (int64_t i = 0; i < output.a; ++i) {
       for (int64_t j = 0; j < output.b; ++j) {
         for (int64_t k = 0; k < output.c; ++k) {
@@ -110,10 +116,10 @@ TEST(PlanGather, AShardInItsOwnSlotIsNotCopied) {
               .output_pitch = 20,
               .input_extent = 3,
               .output_extent = 5};
-  EXPECT_THAT(PlanGather(Gather(1, {4, 5}), parts), SizeIs(1));
+  EXPECT_THAT(Planned(Gather(1, {4, 5}), parts), SizeIs(1));
   parts[1].input = output.data.data() + 2;
   parts[1].input_pitch = 20;
-  EXPECT_THAT(PlanGather(Gather(1, {4, 5}), parts), IsEmpty());
+  EXPECT_THAT(Planned(Gather(1, {4, 5}), parts), IsEmpty());
 }
 
 TEST(PlanGather, ASharedOutputIsWrittenOnce) {
@@ -132,9 +138,9 @@ TEST(PlanGather, ASharedOutputIsWrittenOnce) {
   Descriptor what = Gather(1, {4, 4});
   what.kind = OpKind::kAllGather;
   what.root = -1;
-  EXPECT_THAT(PlanGather(what, parts), SizeIs(4));
+  EXPECT_THAT(Planned(what, parts), SizeIs(4));
   what.shared_output = true;
-  EXPECT_THAT(PlanGather(what, parts), SizeIs(2));
+  EXPECT_THAT(Planned(what, parts), SizeIs(2));
 }
 
 }  // namespace

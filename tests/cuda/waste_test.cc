@@ -18,12 +18,23 @@
 namespace mp::cuda {
 namespace {
 
-constexpr int kRanks = 4, kOperations = 20, kFirst = 600;
+constexpr int kRanks = 4, kOperations = 30, kFirst = 100;
 
 struct Case {
   const char* name;
   Options options;
+  bool peers = true;
 };
+
+fake::Options MachineFor(const Case& tested) {
+  fake::Options options{.devices = kRanks, .seed = 2};
+  for (int device = 0; !tested.peers && device < kRanks; ++device) {
+    for (int peer = 0; peer < kRanks; ++peer) {
+      if (peer != device) options.no_access.insert({device, peer});
+    }
+  }
+  return options;
+}
 
 class Waste : public ::testing::TestWithParam<Case> {
  protected:
@@ -33,10 +44,13 @@ class Waste : public ::testing::TestWithParam<Case> {
     for (int rank = 0; rank < kRanks; ++rank) {
       shards_.push_back(world_->device(rank).Allocate(DType::kF32, {2, 3}).value());
       shard_views_.push_back(shards_.back().view());
+      outputs_.push_back(world_->device(rank).Allocate(DType::kF32, {2, 3 * kRanks}).value());
+      output_views_.push_back(outputs_.back().view());
     }
   }
   void TearDown() override {
     shards_.clear();
+    outputs_.clear();
     world_.reset();
     EXPECT_EQ(machine_.Verdict(), "");
   }
@@ -55,19 +69,28 @@ class Waste : public ::testing::TestWithParam<Case> {
     return made;
   }
 
-  fake::Machine machine_{{.devices = kRanks, .seed = 2}};
+  fake::Machine machine_{MachineFor(GetParam())};
   std::unique_ptr<World> world_;
-  std::vector<Buffer> shards_;
-  std::vector<TensorView> shard_views_;
+  std::vector<Buffer> shards_, outputs_;
+  std::vector<TensorView> shard_views_, output_views_;
 };
 
-// But for the marks of a stream, whose list takes a block of memory for every 21 operations.
-TEST_P(Waste, OfAnAllReduceIsAListOfMarks) {
-  EXPECT_LE(Of([&] { return world_->region().AllReduce(shard_views_); }), kRanks);
+TEST_P(Waste, OfAnAllReduceIsNothing) {
+  EXPECT_EQ(Of([&] { return world_->region().AllReduce(shard_views_); }), 0);
+}
+
+TEST_P(Waste, OfAGatherIsNothing) {
+  EXPECT_EQ(Of([&] { return world_->region().Gather(shard_views_, output_views_[2], 2); }), 0);
+}
+
+TEST_P(Waste, OfAnAllGatherIsNothing) {
+  EXPECT_EQ(Of([&] { return world_->region().AllGather(shard_views_, output_views_); }), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Routes, Waste,
                          ::testing::Values(Case{"Nccl", {.transport = Transport::kNccl}},
+                                           Case{
+                                               "NcclAlone", {.transport = Transport::kNccl}, false},
                                            Case{"Direct", {.transport = Transport::kDirect}},
                                            Case{"OneGpu", {.devices = {1, 1, 1, 1}}}),
                          [](const auto& tested) { return tested.param.name; });

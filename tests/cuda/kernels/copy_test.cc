@@ -214,8 +214,10 @@ TEST(Copy, WhatAGatherPushes) {
                   .input_extent = kExtents[r],
                   .output_extent = 5};
     }
+    std::vector<Push> pushes;
+    PlanGather(what, parts, pushes);
     std::vector<StridedCopy> copies;
-    for (const Push& push : PlanGather(what, parts)) copies.push_back(FromPush(push));
+    for (const Push& push : pushes) copies.push_back(FromPush(push));
     ASSERT_EQ(copies.size(), 6u);
     for (const StridedCopy& copy : copies) CopyByLoop(copy);
     const auto expected = outputs;
