@@ -354,48 +354,47 @@ void WorldState::Break(const Failure& cause) {
   communicator_->Abort();
 }
 
-RankState* WorldState::OwnerOf(const Stream& stream) {
-  for (const auto& rank : ranks_) {
-    if (rank->stream.get() == &stream) return rank.get();
-    for (const auto& more : rank->more_streams) {
-      if (more.get() == &stream) return rank.get();
-    }
-    for (const RankState::Membership& membership : rank->memberships) {
-      if (&membership.group->comm_stream(membership.peer) == &stream) return rank.get();
-    }
-  }
-  return nullptr;
-}
-
+// What `stream` waits for may stand on any other one of its World.
 absl::Duration WorldState::CheckStanding(Stream& stream, absl::Duration waited) {
   const absl::Duration deadline = options_.device_deadline;
-  if (communicator_ == nullptr || deadline == absl::InfiniteDuration()) return deadline;
-  RankState* owner = nullptr;
-  bool broken = false;
+  const bool can_stand = communicator_ != nullptr && !communicator_->holds_places();
+  if (!can_stand || deadline == absl::InfiniteDuration()) return absl::InfiniteDuration();
+  KeptGroups groups;
+  RankState *owner = nullptr, *blocker = nullptr;
+  Stream* standing = nullptr;
+  absl::Duration longest = absl::ZeroDuration();
+  for (int id = 0; id < size(); ++id) {
+    for (Stream* const own : StreamsOf(id, groups)) {
+      if (own == &stream) owner = &rank(id);
+      const auto seen = own->StandsStill(backend_->clock().Now());
+      if (!seen.has_value() || (standing != nullptr && *seen <= longest)) continue;
+      standing = own;
+      blocker = &rank(id);
+      longest = *seen;
+    }
+  }
+  if (owner == nullptr || standing == nullptr) return absl::InfiniteDuration();
+  bool broken;
   {
     sync::MutexLock lock(mutex_);
-    owner = OwnerOf(stream);
     broken = broken_;
   }
-  if (owner == nullptr) return absl::InfiniteDuration();
-  const std::optional<absl::Duration> seen = stream.StandsStill(backend_->clock().Now());
-  if (!seen.has_value()) return absl::InfiniteDuration();
-  // While nobody waited it may have been idle.
-  const absl::Duration stands = std::min(*seen, waited);
+  const absl::Duration stands = std::min(longest, waited);  // before that it may have been idle
   const absl::Duration patience = std::min(deadline, kAbortPatience);
   const absl::Duration left = (broken ? deadline + patience : deadline) - stands;
   if (left > absl::ZeroDuration()) return left;
   const std::string what =
-      absl::StrCat(stream.name(), " on ", owner->device->name(), " has not moved for ",
+      absl::StrCat(standing->name(), " on ", blocker->device->name(), " has not moved for ",
                    absl::FormatDuration(deadline), " (device_deadline) with operations on it");
   if (!broken) {
     Break({ErrorKind::kDeviceError,
            absl::StrCat("all operations of its World were aborted, because ", what)});
     return patience;
   }
-  owner->device->Abandon();
-  stream.Abandon(
-      {ErrorKind::kDeviceLost, absl::StrCat(what, ", nor after an abort: restart the process")});
+  const Failure lost = {ErrorKind::kDeviceLost,
+                        absl::StrCat(what, ", nor after an abort: restart the process")};
+  for (const RankState* const held : {blocker, owner}) held->device->Abandon();
+  for (Stream* const held : {standing, &stream}) held->Abandon(lost);
   return absl::ZeroDuration();
 }
 

@@ -92,12 +92,11 @@ class WorldState final : public StallWatch {
   void SpreadOut() const;
   // Where what moves the ranks' data is broken: fails all Groups, then aborts what is under way.
   void CheckHealth();
-  // The same where `stream`, if it is one of a rank, has stood still for too long; otherwise how
-  // long until that is so.
+  // The same where a stream of a rank has stood still for too long while somebody waited for
+  // `stream`, one of a rank too; otherwise how long until that is so.
   absl::Duration CheckStanding(Stream& stream, absl::Duration waited);
-  RankState* OwnerOf(const Stream& stream);  // needs mutex_; null for none
-  void Break(const Failure& cause);          // once; needs mutex_ not to be held
-  void BreakGroups(const Failure& cause);    // needs mutex_
+  void Break(const Failure& cause);        // once; needs mutex_ not to be held
+  void BreakGroups(const Failure& cause);  // needs mutex_
   // Health, in world_health.cc; all `groups` that are known.
   void SetState(const Groups& groups, WorldHealth& health) const;
   void SetProgress(const std::vector<RecentOperation>& recent,

@@ -106,5 +106,30 @@ TEST_F(Deadline, OfAKernelThatNeverEndsLetsEveryoneGo) {
   EXPECT_THAT(machine_.findings(), IsEmpty());
 }
 
+// Who waits for the compute streams waits for what stands on the Region's own.
+TEST_F(Deadline, LetsGoOfThoseWhoWaitBehindAnotherStream) {
+  auto world = NewWorld({0, 0, 0}, Transport::kAuto);
+  std::vector<Buffer> buffers = NewBuffers(*world);
+  ASSERT_THAT(AllReduce(*world, buffers), Each(mp::test::IsOk()));
+  machine_.DelayCall("cudaLaunchKernel", 1);
+  std::vector<TensorView> views;
+  for (const Buffer& buffer : buffers) views.push_back(buffer.view());
+  const std::vector<Work> works = world->region().StartAllReduce(views).value();
+  for (int rank = 0; rank < kRanks; ++rank) {
+    EXPECT_OK(works[static_cast<size_t>(rank)].Wait(world->stream(rank)));
+  }
+  for (int rank = 0; rank < kRanks; ++rank) {
+    EXPECT_THAT(world->stream(rank).Synchronize(),
+                KindIs(ErrorKind::kDeviceError, HasSubstr("stream of Region \"world\"")));
+  }
+  EXPECT_TRUE(absl::IsDeadlineExceeded(world->Close()));
+  buffers.clear();
+  world.reset();
+  backend_.reset();
+  EXPECT_GE(machine_.live().allocations, kRanks);
+  machine_.Release();
+  EXPECT_THAT(machine_.findings(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace mp::cuda
