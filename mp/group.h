@@ -100,8 +100,8 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   // The status of the operation with this sequence number, as far as it is known.
   absl::Status StatusOf(uint64_t sequence) const;
 
-  // No operation of it is under way and nobody else holds it.
-  bool idle() const;
+  // No operation of it is under way and nobody else holds it.  One thread at a time.
+  bool IsIdle();
 
   // With the Order lock held -------------------------------------------------------------------
 
@@ -124,7 +124,6 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
 
  private:
   using Slot = QueuedOperation;
-
   Group(std::shared_ptr<Backend> backend, std::vector<std::shared_ptr<RankState>> members,
         GroupOptions options);
 
@@ -175,6 +174,7 @@ class Group : public std::enable_shared_from_this<Group>, private Retirer, priva
   const std::string* traced_name_ = nullptr;    // null where the World is not traced
   std::unique_ptr<Communicator> communicator_;  // null for one rank
   std::vector<std::unique_ptr<Stream>> comm_streams_;
+  std::vector<Event> ends_;  // of them, once nobody holds it
 
   // Guarded by the Order's mutex.
   std::vector<uint64_t> next_;  // the sequence number of each peer's next post

@@ -192,10 +192,13 @@ bool Group::AllRetired() const {
   return returned == operations_.size();
 }
 
-bool Group::idle() const {
-  return weak_from_this().use_count() == 1 && AllRetired() &&
-         std::all_of(comm_streams_.begin(), comm_streams_.end(),
-                     [](const auto& stream) { return stream->Record().Done(); });
+bool Group::IsIdle() {
+  if (weak_from_this().use_count() != 1 || !AllRetired()) return false;
+  // Nothing is queued any more.  On a GPU a fresh event has not passed when it is first asked.
+  if (ends_.empty()) {
+    for (const auto& stream : comm_streams_) ends_.push_back(stream->Record());
+  }
+  return std::all_of(ends_.begin(), ends_.end(), [](const Event& end) { return end.Done(); });
 }
 
 std::string Group::Head(uint64_t sequence) const {

@@ -279,7 +279,7 @@ void WorldState::KeepLog(const std::shared_ptr<const RegionLog>& log) {
 // Lets go of Groups that nobody holds any more and that have nothing under way.
 void WorldState::ReapGroups() {
   const auto idle = std::stable_partition(groups_.begin(), groups_.end(),
-                                          [](const auto& group) { return !group->idle(); });
+                                          [](const auto& group) { return !group->IsIdle(); });
   for (auto it = idle; it != groups_.end(); ++it) {
     for (int peer = 0; peer < (*it)->size(); ++peer) {
       auto& memberships = (*it)->member(peer).memberships;
