@@ -89,5 +89,27 @@ TEST(CarryOut, WritesNoShardThatLiesInItsSlot) {
   }
 }
 
+// Its first row alone does.
+TEST(CarryOut, WritesAShardThatOnlyBeginsInItsSlot) {
+  Descriptor descriptor;
+  descriptor.kind = OpKind::kGather;
+  descriptor.dtype = DType::kI8;
+  descriptor.root = 0;
+  descriptor.dim = 1;
+  descriptor.shape = {2, 0};
+  // Rows of the result are 5 bytes apart, those of the shard 20.
+  std::vector<int8_t> memory(64, -1);
+  const std::vector<int8_t> other = {30, 31, 32, 40, 41, 42};
+  memory[0] = 10, memory[1] = 11;
+  memory[20] = 20, memory[21] = 21;
+  const std::vector<Part> parts = {
+      {memory.data(), 20, memory.data(), 5, 2, 5},
+      {other.data(), 3, nullptr, 0, 3, 0},
+  };
+  CarryOut(descriptor, parts, 0, 1);
+  EXPECT_EQ(std::vector<int8_t>(memory.begin(), memory.begin() + 11),
+            (std::vector<int8_t>{10, 11, 30, 31, 32, 20, 21, 40, 41, 42, -1}));
+}
+
 }  // namespace
 }  // namespace mp::host
