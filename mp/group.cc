@@ -450,8 +450,10 @@ absl::Status Group::AwaitLead(int peer, uint64_t sequence, bool until_issued) {
   const uint64_t target = until_issued          ? sequence + 1
                           : sequence + 2 > lead ? sequence + 2 - lead
                                                 : 0;
+  // An operation before the failed one is issued, and what its rank queues next stands behind it.
   const auto over = [&] {
-    return issued_.load(sync::kSeqCst) >= target || failed_.load(sync::kSeqCst);
+    return issued_.load(sync::kSeqCst) >= target ||
+           (failed_.load(sync::kSeqCst) && !StatusOf(sequence).ok());
   };
   for (int i = 0; i < kPauses + kYields && !over(); ++i) {
     i < kPauses ? sync::Pause() : sync::Yield();

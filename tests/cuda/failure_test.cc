@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "mp/base/sync.h"
 #include "mp/cuda/backend.h"
 #include "mp/world.h"
 #include "tests/fake/machine.h"
@@ -117,6 +118,44 @@ TEST_P(Failure, ToEndIsAbortedByClose) {
   }
   EXPECT_OK(world_->Close());
   EXPECT_EQ(machine_.calls("ncclCommAbort"), 2 * kRanks);
+}
+
+// What was agreed before is issued, and no rank goes on before that.
+TEST_P(Failure, OfTheRegionLeavesWhatIsBeingIssuedInItsPlace) {
+  MakeWorld();
+  std::vector<Buffer> copies;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const std::vector<float> ones(5, 1.0f);
+    copies.push_back(world_->device(rank).Allocate(DType::kF32, {5}).value());
+    cudaMemcpy(x(rank).data(), ones.data(), 20, cudaMemcpyHostToDevice);
+    cudaMemcpy(copies.back().data(), std::vector<float>(5).data(), 20, cudaMemcpyHostToDevice);
+  }
+  const int64_t groups = machine_.calls("ncclGroupEnd");
+  machine_.StallCall("ncclGroupEnd", 1);
+  sync::Atomic<int> returned{0};
+  sync::Thread other = sync::Thread::Start("other", [&] {
+                         while (machine_.calls("ncclGroupEnd") == groups) sync::Yield();
+                         world_->region().Cancel("the next one");
+                         for (int i = 0; i < 50 && returned.load(sync::kAcquire) == 0; ++i) {
+                           sync::Atomic<uint32_t> never{0};
+                           sync::Clock::Steady().Wait(never, 0, absl::Milliseconds(1));
+                         }
+                         machine_.Release();
+                       }).value();
+  EXPECT_OK(world_->Run([&](Rank& rank) -> absl::Status {
+    MP_RETURN_IF_ERROR(rank.region().AllReduce(x(rank.id())));
+    MP_RETURN_IF_ERROR(
+        rank.stream().Copy(x(rank.id()), copies[static_cast<size_t>(rank.id())].view()));
+    returned.fetch_add(1, sync::kRelease);
+    return rank.stream().Synchronize();
+  }));
+  other.Join();
+  EXPECT_THAT(world_->region().status(), KindIs(ErrorKind::kCancelled));
+  for (const Buffer& copy : copies) {
+    std::vector<float> got(5);
+    cudaMemcpy(got.data(), copy.data(), 20, cudaMemcpyDeviceToHost);
+    EXPECT_THAT(got, Each(3.0f));
+  }
 }
 
 // DEV-6
