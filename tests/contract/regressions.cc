@@ -166,6 +166,49 @@ TEST(Ree4, TheLogMayAskTheLibrary) {
   EXPECT_EQ(lines, 1);
 }
 
+// What the log waits for is held by a thread that waits for mp.
+TEST(Ree4, TheLogMayWaitForAThreadThatWaitsInTheLibrary) {
+  SKIP_UNLESS(runs_unwatched);
+  for (const bool same_world : {true, false}) {
+    Progress in_log, looked;
+    WorldOptions options{.rank_threads = false, .absence_warning = absl::Milliseconds(1)};
+    options.log = [&](absl::string_view) {
+      in_log.Add();
+      looked.AwaitAtLeast(1);
+    };
+    const std::shared_ptr<Backend> backend = NewBackend(2);
+    auto world = World::Create(backend, options).value();
+    auto other = World::Create(backend, {.rank_threads = false}).value();
+    Progress release;
+    Stream& stream = (same_world ? *world : *other).stream(1);
+    EXPECT_OK(stream.Launch(Under().kernel([&] { release.AwaitAtLeast(1); })));
+    OnThreads(3, [&](int which) {
+      if (which == 0) {
+        Attachment rank = world->Attach(0).value();
+        absl::Status told = rank->region().AcquireSlot();
+        if (told.ok()) told = rank->stream().Synchronize();
+        EXPECT_THAT(told, KindIs(ErrorKind::kCancelled));
+      } else if (which == 1) {
+        in_log.AwaitAtLeast(1);
+        EXPECT_TRUE(absl::IsDeadlineExceeded(stream.Synchronize(absl::Milliseconds(20))));
+        looked.Add();
+        world->region().Cancel("enough");
+      } else {
+        // A broken library is not waited for.
+        for (int i = 0; i < 10'000 && looked.value() == 0; ++i) {
+          sync::Atomic<uint32_t> never{0};
+          sync::Clock::Steady().Wait(never, 0, absl::Milliseconds(1));
+        }
+        EXPECT_EQ(looked.value(), 1) << "the wait of 20 ms is not over after 10 s";
+        looked.Add();
+      }
+    });
+    release.Add();
+    EXPECT_OK(world->Synchronize());
+    EXPECT_OK(other->Synchronize());
+  }
+}
+
 TEST(Region, MadeByRanksKeepsStepAfterAFailedRunAndAWrongCall) {
   auto world = NewWorld(2);
   EXPECT_FALSE(world
