@@ -16,7 +16,7 @@ absl::StatusOr<Buffer> Device::Allocate(DType dtype, const Shape& shape) {
 absl::StatusOr<std::unique_ptr<Stream>> Device::NewStream() {
   MP_RETURN_IF_ERROR(maker_.Check());
   MP_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, DoNewStream());
-  stream->set_watch(watch_.load(sync::kRelaxed));
+  stream->set_watch(watch());
   return stream;
 }
 

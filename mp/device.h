@@ -52,6 +52,7 @@ class Device {
 
  protected:
   explicit Device(int index) : index_(index) {}
+  StallWatch* watch() const { return watch_.load(sync::kRelaxed); }
 
  private:
   friend class Buffer;

@@ -354,7 +354,7 @@ void WorldState::Break(const Failure& cause) {
   communicator_->Abort();
 }
 
-// What `stream` waits for may stand on any other one of its World.
+// What `stream` waits for, one of the application's perhaps, may stand on any other one.
 absl::Duration WorldState::CheckStanding(Stream& stream, absl::Duration waited) {
   const absl::Duration deadline = options_.device_deadline;
   const bool can_stand = communicator_ != nullptr && !communicator_->holds_places();
@@ -373,7 +373,7 @@ absl::Duration WorldState::CheckStanding(Stream& stream, absl::Duration waited) 
       longest = *seen;
     }
   }
-  if (owner == nullptr || standing == nullptr) return absl::InfiniteDuration();
+  if (standing == nullptr) return absl::InfiniteDuration();
   bool broken;
   {
     sync::MutexLock lock(mutex_);
@@ -393,8 +393,12 @@ absl::Duration WorldState::CheckStanding(Stream& stream, absl::Duration waited) 
   }
   const Failure lost = {ErrorKind::kDeviceLost,
                         absl::StrCat(what, ", nor after an abort: restart the process")};
-  for (const RankState* const held : {blocker, owner}) held->device->Abandon();
-  for (Stream* const held : {standing, &stream}) held->Abandon(lost);
+  blocker->device->Abandon();
+  standing->Abandon(lost);
+  // Another World sees to its own.
+  if (owner != nullptr) owner->device->Abandon();
+  const bool there = stream.native().device == standing->native().device;
+  if (owner != nullptr || there) stream.Abandon(lost);
   return absl::ZeroDuration();
 }
 

@@ -93,7 +93,7 @@ class WorldState final : public StallWatch {
   // Where what moves the ranks' data is broken: fails all Groups, then aborts what is under way.
   void CheckHealth();
   // The same where a stream of a rank has stood still for too long while somebody waited for
-  // `stream`, one of a rank too; otherwise how long until that is so.
+  // `stream`, of whomever; otherwise how long until that is so.
   absl::Duration CheckStanding(Stream& stream, absl::Duration waited);
   void Break(const Failure& cause);        // once; needs mutex_ not to be held
   void BreakGroups(const Failure& cause);  // needs mutex_

@@ -145,7 +145,9 @@ absl::StatusOr<std::unique_ptr<mp::Stream>> Device::DoNewStream() {
 absl::StatusOr<std::unique_ptr<mp::Stream>> Device::Wrap(cudaStream_t stream) {
   sync::MutexLock lock(launch_);
   const RelaxedCapture relaxed;
-  return Stream::Wrap(ordinal_, clock_, stream);
+  MP_ASSIGN_OR_RETURN(std::unique_ptr<Stream> wrapped, Stream::Wrap(ordinal_, clock_, stream));
+  wrapped->set_watch(watch());
+  return wrapped;
 }
 
 absl::Status Device::DoBindThisThread() { return MP_CUDA(cudaSetDevice(ordinal_)); }

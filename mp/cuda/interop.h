@@ -26,7 +26,8 @@
 namespace mp::cuda {
 
 // A stream of the caller's, the default streams too, as one of mp's.  Of the wrapper nothing
-// outlives the stream: it is destroyed first, which waits for nothing and leaves the stream alone.
+// outlives the stream, nor the Backend: it is destroyed first, which waits for nothing and leaves
+// the stream alone.  Of an operation that has failed a Work tells, and not the wrapper.
 //
 // Errors. InvalidArgument: the device is not of a CUDA backend, or the stream not of the device.
 absl::StatusOr<std::unique_ptr<Stream>> WrapStream(mp::Device& device, cudaStream_t stream);

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "mp/base/sync.h"
 #include "mp/cuda/backend.h"
+#include "mp/cuda/interop.h"
 #include "mp/world.h"
 #include "tests/fake/machine.h"
 #include "tests/support/status_matchers.h"
@@ -129,6 +130,32 @@ TEST_F(Deadline, LetsGoOfThoseWhoWaitBehindAnotherStream) {
   EXPECT_GE(machine_.live().allocations, kRanks);
   machine_.Release();
   EXPECT_THAT(machine_.findings(), IsEmpty());
+}
+
+// A stream of the application's own is behind it.
+TEST_F(Deadline, LetsGoOfWhoWaitsForAWrappedStream) {
+  cudaStream_t handle = nullptr;
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  ASSERT_EQ(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), cudaSuccess);
+  auto world = NewWorld({0, 1, 2}, Transport::kNccl);
+  std::vector<Buffer> buffers = NewBuffers(*world);
+  std::vector<TensorView> views;
+  for (const Buffer& buffer : buffers) views.push_back(buffer.view());
+  auto mine = WrapStream(world->device(0), handle).value();
+  machine_.StallCollectives(true);
+  std::vector<Work> works = world->region().StartAllReduce(views).value();
+  EXPECT_OK(works[0].Wait(*mine));
+  EXPECT_OK(mine->Synchronize()) << "a Work tells";
+  EXPECT_THAT(works[0].status(), KindIs(ErrorKind::kDeviceError, HasSubstr("device_deadline")));
+  machine_.StallCollectives(false);
+  mine.reset();
+  works.clear();
+  EXPECT_EQ(cudaStreamDestroy(handle), cudaSuccess);
+  EXPECT_OK(world->Close());
+  buffers.clear();
+  world.reset();
+  backend_.reset();
+  EXPECT_EQ(machine_.Verdict(), "");
 }
 
 }  // namespace
