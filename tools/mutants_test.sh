@@ -13,8 +13,10 @@ count=${out%% *}
 ((count >= 50)) || fail "$count defects, fewer than 50"
 [[ $("$tree/tools/mutants" --list --only=core | wc -l) -gt 10 ]] || fail "--only finds nothing"
 
+(($("$tree/tools/mutants" --generate --list | wc -l) > 1000)) || fail "--generate makes few"
+
 mkdir -p "$TEST_TMPDIR/copy/tools" "$TEST_TMPDIR/copy/mp"
-cp "$tree/tools/mutants" "$TEST_TMPDIR/copy/tools/"
+cp "$tree/tools/mutants" "$tree/tools/mutation.py" "$TEST_TMPDIR/copy/tools/"
 echo "one two two" >"$TEST_TMPDIR/copy/mp/file.cc"
 for place in one two three; do
   printf '# Head\n\n@ a name | mp/file.cc | host\n- %s\n+ four\n' $place \

@@ -52,7 +52,7 @@ class Leak : public ::testing::TestWithParam<Transport> {
     const Live before = machine_.live();
     for (int i = 0; i < times; ++i) body();
     EXPECT_TRUE(IsNoMore(machine_.live(), before)) << ::testing::PrintToString(machine_.live())
-                                               << " after " << ::testing::PrintToString(before);
+                                                   << " after " << ::testing::PrintToString(before);
   }
 
   fake::Machine machine_{{.devices = kRanks}};
