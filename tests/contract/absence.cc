@@ -87,6 +87,24 @@ TEST(Abs1, EveryFormOfCallHasADeadline) {
   }
 }
 
+// Of one who is not the first, and whose peer is ahead.
+TEST(Abs1, TheShortestOfTheRanksDeadlinesHoldsBehindOneWhoIsAhead) {
+  SKIP_UNLESS(doors_never_wait);
+  for (const int posted_ahead : {0, 1, 2}) {
+    SteppedWorld stepped(3, 1, {.absence_timeout = absl::Seconds(30)});
+    stepped.Away(2);
+    EXPECT_OK(stepped.region(0).AcquireSlot());
+    const Event first = stepped.rank(0).stream().Record();
+    for (int i = 0; i < posted_ahead; ++i) EXPECT_OK(stepped.region(0).AcquireSlot());
+    EXPECT_OK(stepped.region(1).AcquireSlot({.absence_timeout = absl::Seconds(3)}));
+    EXPECT_OK(first.Synchronize());
+    EXPECT_THAT(stepped.Synchronize(0), KindIs(ErrorKind::kAbsentShard, HasSubstr("rank 2")));
+    EXPECT_GE(stepped.clock().Now(), absl::Seconds(3));
+    EXPECT_LE(stepped.clock().Now(), absl::Seconds(4));
+    EXPECT_THAT(stepped.Synchronize(1), KindIs(ErrorKind::kAbsentShard));
+  }
+}
+
 TEST(Abs1, ACallHasItsOwnDeadline) {
   SKIP_UNLESS(doors_never_wait);
   using Post = std::function<absl::Status(RankRegion&, const TensorView& x,
