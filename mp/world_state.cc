@@ -354,11 +354,27 @@ void WorldState::Break(const Failure& cause) {
   communicator_->Abort();
 }
 
+bool WorldState::TakesTheLook(absl::Duration now, absl::Duration interval) {
+  int64_t last = last_look_.load(sync::kRelaxed);
+  const int64_t this_one = absl::ToInt64Nanoseconds(now);
+  return this_one - last >= absl::ToInt64Nanoseconds(interval) &&
+         last_look_.compare_exchange_strong(last, this_one, sync::kRelaxed, sync::kRelaxed);
+}
+
 // What `stream` waits for, one of the application's perhaps, may stand on any other one.
 absl::Duration WorldState::CheckStanding(Stream& stream, absl::Duration waited) {
   const absl::Duration deadline = options_.device_deadline;
   const bool can_stand = communicator_ != nullptr && !communicator_->holds_places();
   if (!can_stand || deadline == absl::InfiniteDuration()) return absl::InfiniteDuration();
+  bool broken;
+  {
+    sync::MutexLock lock(mutex_);
+    broken = broken_;
+  }
+  // One of those who wait looks, now and then; in the end each does, and sees to its own stream.
+  const absl::Duration now = backend_->clock().Now();
+  const absl::Duration interval = std::min(deadline / 8, absl::Milliseconds(250));
+  if (!broken && waited < deadline && !TakesTheLook(now, interval)) return interval;
   KeptGroups groups;
   RankState *owner = nullptr, *blocker = nullptr;
   Stream* standing = nullptr;
@@ -366,7 +382,7 @@ absl::Duration WorldState::CheckStanding(Stream& stream, absl::Duration waited) 
   for (int id = 0; id < size(); ++id) {
     for (Stream* const own : StreamsOf(id, groups)) {
       if (own == &stream) owner = &rank(id);
-      const auto seen = own->StandsStill(backend_->clock().Now());
+      const auto seen = own->StandsStill(now);
       if (!seen.has_value() || (standing != nullptr && *seen <= longest)) continue;
       standing = own;
       blocker = &rank(id);
@@ -374,11 +390,6 @@ absl::Duration WorldState::CheckStanding(Stream& stream, absl::Duration waited) 
     }
   }
   if (standing == nullptr) return absl::InfiniteDuration();
-  bool broken;
-  {
-    sync::MutexLock lock(mutex_);
-    broken = broken_;
-  }
   const absl::Duration stands = std::min(longest, waited);  // before that it may have been idle
   const absl::Duration patience = std::min(deadline, kAbortPatience);
   const absl::Duration left = (broken ? deadline + patience : deadline) - stands;

@@ -95,6 +95,7 @@ class WorldState final : public StallWatch {
   // The same where a stream of a rank has stood still for too long while somebody waited for
   // `stream`, of whomever; otherwise how long until that is so.
   absl::Duration CheckStanding(Stream& stream, absl::Duration waited);
+  bool TakesTheLook(absl::Duration now, absl::Duration interval);
   void Break(const Failure& cause);        // once; needs mutex_ not to be held
   void BreakGroups(const Failure& cause);  // needs mutex_
   // Health, in world_health.cc; all `groups` that are known.
@@ -129,8 +130,9 @@ class WorldState final : public StallWatch {
   bool stuck_ = false;
   bool watching_ = false;
   bool broken_ = false;
-  int more_exceptions_ = 0;    // of the Run that is on, beside the first error
-  absl::Status first_status_;  // the first error of the Run that is on
+  sync::Atomic<int64_t> last_look_{0};  // of CheckStanding, in nanoseconds
+  int more_exceptions_ = 0;             // of the Run that is on, beside the first error
+  absl::Status first_status_;           // the first error of the Run that is on
 
   const Body* body_ = nullptr;       // of the Run that is on
   sync::Atomic<uint64_t> turn_{0};   // Runs begun
