@@ -1,6 +1,7 @@
 // What a Backend of GPUs takes and refuses, and how its Worlds stand beside each other.
 #include "mp/cuda/backend.h"
 
+#include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
@@ -58,6 +59,32 @@ TEST_F(BackendTest, RanksThatShareAGpuGoWithoutNccl) {
   EXPECT_EQ(machine_.calls("ncclCommInitAll"), 0);
   EXPECT_OK(TryWorld({.devices = {0, 1}}));
   EXPECT_EQ(machine_.calls("ncclCommInitAll"), 1);
+}
+
+// DEV-3
+TEST_F(BackendTest, ARegionHasItsRanksAndTheirDevicesAlone) {
+  auto world =
+      World::Create(NewBackend({.devices = {2, 0, 3, 1}, .transport = Transport::kNccl}).value())
+          .value();
+  const fake::Live before = machine_.live();
+  Region region = world->NewRegion({3, 0}).value();
+  EXPECT_EQ(machine_.live().communicators, before.communicators + 2);
+  EXPECT_EQ(machine_.live().streams, before.streams + 2);
+  std::vector<Buffer> shards, outputs;
+  for (const int rank : {3, 0}) {
+    const float mine[] = {10.0f + static_cast<float>(rank)};
+    shards.push_back(world->device(rank).Allocate(DType::kF32, {1}).value());
+    outputs.push_back(world->device(rank).Allocate(DType::kF32, {2}).value());
+    ASSERT_EQ(cudaMemcpy(shards.back().data(), mine, 4, cudaMemcpyHostToDevice), cudaSuccess);
+  }
+  EXPECT_OK(region.AllGather({shards[0].view(), shards[1].view()},
+                             {outputs[0].view(), outputs[1].view()}));
+  EXPECT_OK(world->Synchronize());
+  for (const Buffer& output : outputs) {
+    float got[] = {-1, -1};
+    ASSERT_EQ(cudaMemcpy(got, output.data(), 8, cudaMemcpyDeviceToHost), cudaSuccess);
+    EXPECT_THAT(got, ::testing::ElementsAre(13.0f, 10.0f));
+  }
 }
 
 TEST_F(BackendTest, WithoutNcclItGoesWithout) {

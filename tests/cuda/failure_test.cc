@@ -246,7 +246,7 @@ TEST_P(Failure, OfAnyCallIsBoundedAndLeavesNothing) {
   }
 }
 
-// ORD-6: after a World has been made, its operations make nothing that could block a device.
+// ORD-2, ORD-6: after a World has been made, its operations make nothing that could block a device.
 TEST_P(Failure, IsNotRiskedByLateAllocations) {
   MakeWorld();
   const std::map<std::string, int64_t> before = machine_.calls();

@@ -92,7 +92,8 @@ constexpr File kFiles[] = {
     {"mp/group_alone.cc", 0},    {"mp/group_failure.cc", 0}, {"mp/group_graph.cc", 0},
     {"mp/host/executor.cc", 0},  {"mp/host/executor.h", 0},  {"mp/host/graph.cc", 0},
     {"mp/host/operation.cc", 0}, {"mp/host/stream.cc", 0},   {"mp/host/stream.h", 0},
-    {"mp/stream.cc", 0},         {"mp/world_run.cc", 0},     {"mp/world_state.cc", 0},
+    {"mp/stall_watches.h", 0},   {"mp/stream.cc", 0},        {"mp/world_run.cc", 0},
+    {"mp/world_state.cc", 0},
 };
 
 // All that the scenarios meet.

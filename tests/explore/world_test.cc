@@ -1,6 +1,6 @@
 // Proves that the scheduler and the host engine end right in every schedule of the first points of
 // a few ranks, and in random schedules of up to 8 ranks: threads interleaved at every lock, wait
-// and atomic operation, loads that lag behind, waits that end for no reason.
+// and atomic operation, loads that lag behind, waits that end for no reason (WAK-1).
 //
 // How many schedules ran is printed.  For longer runs see tests/explore/explore.h.
 

@@ -31,6 +31,7 @@ TEST(NoMachine, AnswersLikeASystemWithoutADriver) {
   EXPECT_EQ(cudaGetDeviceCount(&count), cudaErrorInsufficientDriver);
 }
 
+// STR-7
 TEST_P(FakeTest, AnEventIsNotReadyBeforeItsStreamHasComeToIt) {
   Machine machine(With(1));
   cudaStream_t stream = NewStream(0);
