@@ -253,6 +253,28 @@ void Cancelled(const Setup& setup) {
   Ended(setup, ErrorKind::kCancelled, [](World& world) { world.region().Cancel("enough"); });
 }
 
+// The ranks but one wait in their calls for the one that does not come.
+void LeadCancelled(const Setup& setup) {
+  Setup close = Endless(setup);
+  close.world.max_lead = 1;
+  Ranks ranks(close);
+  const auto call = NewAllReduce(setup.ranks, 3, 1, true);
+  sync::Atomic<bool> cancelled{false};
+  ranks.Drive(
+      [&](Rank& rank) -> absl::Status {
+        if (rank.id() > 0) return call->Post(rank.region());
+        while (!cancelled.load(sync::kAcquire)) sync::Yield();
+        return rank.region().AcquireSlot();
+      },
+      {[&] {
+        ranks.world().region().Cancel("enough");
+        cancelled.store(true, sync::kRelease);
+      }});
+  ranks.ExpectAll(ErrorKind::kCancelled);
+  call->ExpectUntouched();
+  ranks.ExpectNoTimeHasPassed();
+}
+
 void RegionClosed(const Setup& setup) {
   Ended(setup, ErrorKind::kClosed, [](World& world) { world.region().Close(); });
 }
@@ -367,6 +389,7 @@ const std::vector<Scenario>& Scenarios() {
       {"Deadlock", Deadlock},
       {"Absence", Absence},
       {"Cancelled", Cancelled},
+      {"LeadCancelled", LeadCancelled},
       {"RegionClosed", RegionClosed},
       {"WorldClosed", WorldClosed},
       {"Runs", Runs},
