@@ -56,10 +56,10 @@ struct WorldOptions {
   absl::Duration absence_timeout = absl::Minutes(10);
   // When to tell the log that it has been waiting.
   absl::Duration absence_warning = absl::Seconds(10);
-  // How long a stream of a rank on a GPU may stand still with operations on it while a thread waits,
-  // for whatever stream, before all that the World has under way is aborted (DeviceError).  Infinite
-  // is allowed.  A host device has none: its kernels are functions of the application, which nobody
-  // can end.
+  // How long a stream of a rank on a GPU may stand still with operations on it while a thread
+  // waits, for whatever stream, before all that the World has under way is aborted (DeviceError).
+  // Infinite is allowed.  A host device has none: its kernels are functions of the application,
+  // which nobody can end.
   absl::Duration device_deadline = absl::Minutes(10);
   // A rank may be this many operations ahead of the slowest before its next call waits; with 1 a
   // call returns when all ranks have agreed.
